@@ -1,0 +1,1 @@
+//! The compute graph and its stages: build, assign, fuse, allocate, split, execute.

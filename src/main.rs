@@ -1,0 +1,7 @@
+//! The `minfer` program: parse, run, map the outcome to an exit code.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    minfer::cli::main()
+}

@@ -1,0 +1,42 @@
+//! CPU arithmetic on slices. `scalar` is the specification; the other folders mirror it file for file, and
+//! [`Kernels::for_isa`] hands out the table of one instruction set.
+
+mod avx2;
+pub mod scalar;
+
+/// An instruction set that has its own kernels.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Isa {
+    /// Portable code, the specification of all others.
+    Scalar,
+    /// AVX2 with FMA and F16C.
+    Avx2,
+}
+
+impl Isa {
+    /// Every instruction set this machine runs, the plainest first.
+    pub fn available() -> Vec<Isa> {
+        let mut list = vec![Isa::Scalar];
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+        {
+            list.push(Isa::Avx2);
+        }
+        list
+    }
+
+    /// The fastest instruction set this machine runs.
+    pub fn best() -> Isa {
+        *Isa::available().last().expect("scalar is always there")
+    }
+
+    /// The name used on the command line and in `MINFER_ISA`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+        }
+    }
+}

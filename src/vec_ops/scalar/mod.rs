@@ -1,0 +1,1 @@
+//! Portable kernels: the specification.
