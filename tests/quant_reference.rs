@@ -1,5 +1,7 @@
 //! Dequantisation against rows that ggml decoded (`tests/reference/quant`), bit for bit.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 use std::fs;
 use std::path::PathBuf;
 

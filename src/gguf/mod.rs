@@ -35,3 +35,17 @@ const ALIGNMENT_KEY: &str = "general.alignment";
 
 /// The alignment of tensors in a file that does not say.
 const DEFAULT_ALIGNMENT: u64 = 32;
+
+/// Largest alignment accepted; more would only waste space.
+const MAX_ALIGNMENT: u64 = 1 << 20;
+
+/// Longest key the format allows.
+const MAX_KEY_BYTES: usize = 65535;
+
+/// Longest tensor name the format allows.
+const MAX_TENSOR_NAME_BYTES: usize = 64;
+
+/// Where every tensor has to start is a multiple of this: a power of two, and at least what 8-byte elements need.
+fn is_valid_alignment(alignment: u64) -> bool {
+    alignment.is_power_of_two() && (8..=MAX_ALIGNMENT).contains(&alignment)
+}

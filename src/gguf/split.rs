@@ -75,8 +75,8 @@ pub(super) fn resolve(path: &Path, keys: Option<PartKeys>) -> Result<(Vec<PathBu
     Ok((paths, (name.no - 1) as usize))
 }
 
-/// Checks that the part at `path`, one of a set of several, is the one its name says.
-pub(super) fn check_part(path: &Path, keys: Option<PartKeys>) -> Result<(), GgufErrorKind> {
+/// Checks that the file at `path`, one of those that [`resolve`] named, is the part its name says.
+pub(super) fn check_sibling(path: &Path, keys: Option<PartKeys>) -> Result<(), GgufErrorKind> {
     match (PartName::parse(path), keys) {
         (Some(name), Some(keys)) => check_name(&name, &keys),
         (Some(name), None) => Err(GgufErrorKind::PartWithoutKeys { named_count: name.count }),
