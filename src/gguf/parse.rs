@@ -11,7 +11,8 @@ use super::{
 const MAX_ARRAY_DEPTH: usize = 8;
 /// The least a metadata entry takes: length and one byte of key, value type, one byte of value.
 const MIN_ENTRY_BYTES: usize = 8 + 1 + 4 + 1;
-/// The least a tensor entry takes: length and one byte of name, number of dimensions, one dimension, type, offset.
+/// The least a tensor entry takes: length and one byte of name, number of dimensions, one dimension, type,
+/// offset.
 const MIN_TENSOR_BYTES: usize = 8 + 1 + 4 + 8 + 4 + 8;
 
 /// One file without its tensor data.

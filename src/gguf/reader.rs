@@ -51,8 +51,8 @@ impl Part {
 impl Gguf {
     /// Opens the model at `path`, which may name any part of a split model; the others are found beside it.
     ///
-    /// Element types this crate cannot compute with are no error here, so that such a file can be looked at; they are one in
-    /// [`Gguf::tensors`].
+    /// Element types this crate cannot compute with are no error here, so that such a file can be looked at;
+    /// they are one in [`Gguf::tensors`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Gguf, GgufError> {
         let named = Part::open(path, options)?;
         let resolved = split::resolve(path, named.keys);

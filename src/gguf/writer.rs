@@ -80,7 +80,8 @@ struct Entry<'a> {
     bytes: Cow<'a, [u8]>,
 }
 
-/// A model being put together: metadata in order, then tensors in order. Tensor bytes are borrowed where possible.
+/// A model being put together: metadata in order, then tensors in order. Tensor bytes are borrowed where
+/// possible.
 #[derive(Default)]
 pub struct GgufBuilder<'a> {
     metadata: Metadata,
@@ -140,8 +141,8 @@ impl<'a> GgufBuilder<'a> {
         Ok(bytes)
     }
 
-    /// Writes the file at `path`. It appears complete or not at all: a temporary file beside it is renamed at the end, so a model
-    /// that is mapped under the same name stays intact.
+    /// Writes the file at `path`. It appears complete or not at all: a temporary file beside it is renamed at
+    /// the end, so a model that is mapped under the same name stays intact.
     pub fn write_to(&self, path: &Path) -> Result<(), WriteError> {
         let alignment = self.checked_alignment()?;
         let failed = |source| WriteError::Io { path: path.to_owned(), source };
@@ -200,7 +201,8 @@ fn check_name(name: &str, limit: usize) -> Result<(), WriteError> {
     if valid { Ok(()) } else { Err(WriteError::Name { name: name.to_owned(), limit }) }
 }
 
-/// The size of a tensor; `None` for an empty extent, a row that ends inside a block, or a size that overflows.
+/// The size of a tensor; `None` for an empty extent, a row that ends inside a block, or a size that
+/// overflows.
 fn size_in_bytes(dtype: DType, shape: Shape) -> Option<usize> {
     let n_elems = shape.0.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent))?;
     if n_elems == 0 || !shape.row_len().is_multiple_of(dtype.block_elems()) {
