@@ -30,6 +30,10 @@ mod exec;
 mod inputs;
 mod observer;
 
+mod dot;
+mod json;
+mod text;
+
 pub use alloc::{Place, Plan, PlannedBuffer, size_class};
 pub use assign::{AssignQuery, Policy, assign};
 pub use backend::{Backend, BackendError, BufferId, KvSpec, NodeCall, Operand, Slot};
