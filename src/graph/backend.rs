@@ -1,0 +1,175 @@
+//! The contract that every execution engine fulfils.
+
+use super::{FusedOp, KvFormat, Node, Op, WeightRef};
+use crate::tensor::{DType, Shape};
+
+/// A buffer of one backend's pool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BufferId(pub u32);
+
+/// Where a value lies on its backend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slot {
+    /// A pool buffer, from a byte offset on.
+    Buffer {
+        /// The buffer.
+        id: BufferId,
+        /// Where the value starts, in bytes.
+        offset_bytes: usize,
+    },
+    /// The persistent key and value regions of a layer.
+    Kv {
+        /// The layer.
+        layer: u32,
+    },
+}
+
+/// A value as a kernel sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operand {
+    /// Where it lies.
+    pub slot: Slot,
+    /// Logical extents; the buffer may be longer.
+    pub shape: Shape,
+    /// Element type.
+    pub dtype: DType,
+}
+
+/// One node with all its values resolved.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeCall<'a> {
+    /// The node: op, name, weights.
+    pub node: &'a Node,
+    /// Its sources in order, on this backend.
+    pub srcs: &'a [Operand],
+    /// Its result. In-place nodes share the slot of a source.
+    pub out: Operand,
+}
+
+/// What the KV regions of one layer hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KvSpec {
+    /// Token rows of each region: whole pages.
+    pub n_cells: usize,
+    /// Elements of a key row: `n_head_kv * head_dim` of the keys.
+    pub k_row_elems: usize,
+    /// Elements of a value row.
+    pub v_row_elems: usize,
+    /// Element format.
+    pub format: KvFormat,
+}
+
+/// What can go wrong on a backend.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// The backend's table has no kernel for the node: assignment went wrong.
+    #[error("node {node} ({op}): backend {backend} has no kernel for it")]
+    NoKernel {
+        /// Name of the node.
+        node: String,
+        /// Name of the op.
+        op: &'static str,
+        /// Name of the backend.
+        backend: &'static str,
+    },
+    /// A kernel's precondition does not hold.
+    #[error("node {node} ({op}): {what}: expected {expected}, got {got}")]
+    Invariant {
+        /// Name of the node.
+        node: String,
+        /// Name of the op.
+        op: &'static str,
+        /// The thing that is wrong.
+        what: &'static str,
+        /// What the kernel needs.
+        expected: String,
+        /// What it was given.
+        got: String,
+    },
+    /// A node names a weight that is not resident.
+    #[error("node {node}: weight {weight} is not resident on backend {backend}")]
+    MissingWeight {
+        /// Name of the node.
+        node: String,
+        /// Name of the weight.
+        weight: String,
+        /// Name of the backend.
+        backend: &'static str,
+    },
+    /// Memory ran out.
+    #[error("backend {backend}: cannot allocate {bytes} bytes for {what}")]
+    OutOfMemory {
+        /// Name of the backend.
+        backend: &'static str,
+        /// Size of the request.
+        bytes: usize,
+        /// What it was for.
+        what: &'static str,
+    },
+    /// A buffer, offset or length that the pool does not know.
+    #[error("backend {backend}: access to {len} bytes at {offset} of buffer {buffer}, which has {size}")]
+    OutOfRange {
+        /// Name of the backend.
+        backend: &'static str,
+        /// Number of the buffer.
+        buffer: u32,
+        /// Start of the access in bytes.
+        offset: usize,
+        /// Length of the access in bytes.
+        len: usize,
+        /// Size of the buffer in bytes; 0 if there is no such buffer.
+        size: usize,
+    },
+}
+
+/// An execution engine: a buffer pool, KV regions, a table of kernels, resident weights.
+///
+/// A backend's identity, names and priority live in the registry. Nothing here falls back: a call that the backend
+/// cannot do is an error that names the node.
+pub trait Backend: Send {
+    /// The backend's name for messages.
+    fn name(&self) -> &'static str;
+
+    /// Whether the kernel table has an entry for this op with this result type: a look-up, never a second list.
+    fn supports_op(&self, op: &Op, dtype: DType) -> bool;
+
+    /// Whether the fusion pass may produce `fused` for nodes of this backend.
+    fn supports_fused(&self, fused: FusedOp) -> bool;
+
+    /// Whether a weight can be read by this backend's kernels.
+    fn has_weight(&self, weight: &WeightRef) -> bool;
+
+    /// Bytes of the weights held in this backend's own memory.
+    fn weights_bytes(&self) -> usize {
+        0
+    }
+
+    /// Takes a buffer of at least `bytes` from the pool. Its contents are undefined.
+    fn alloc(&mut self, bytes: usize) -> Result<BufferId, BackendError>;
+
+    /// Gives a buffer back to the pool.
+    fn free(&mut self, buffer: BufferId);
+
+    /// Bytes that the pool holds, used and spare.
+    fn pool_bytes(&self) -> usize;
+
+    /// Copies `bytes` from the host into `buffer`.
+    fn write(&mut self, buffer: BufferId, offset_bytes: usize, bytes: &[u8]) -> Result<(), BackendError>;
+
+    /// Copies from `buffer` to the host, after all work that was enqueued before.
+    fn read(&mut self, buffer: BufferId, offset_bytes: usize, out: &mut [u8]) -> Result<(), BackendError>;
+
+    /// Allocates the two KV regions of `layer`, zeroed.
+    fn alloc_kv(&mut self, layer: u32, spec: KvSpec) -> Result<(), BackendError>;
+
+    /// Copies whole KV rows `from..from + n` to `to..to + n` in every layer's regions (copy-on-write of pages).
+    fn copy_cells(&mut self, from: usize, to: usize, n: usize) -> Result<(), BackendError>;
+
+    /// Runs or enqueues one node.
+    fn execute_node(&mut self, call: &NodeCall<'_>) -> Result<(), BackendError>;
+
+    /// Waits until all enqueued work is done.
+    fn synchronize(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
