@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// The folder of the workspace.
+/// The folder of the workspace. Asked at run time, because worktrees may share one build folder.
 pub(crate) fn repository_root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().expect("xtask is a folder of the repository").to_path_buf()
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&xtask).parent().expect("xtask is a folder of the repository").to_path_buf()
 }
 
 /// Where cargo puts what it builds.
