@@ -2,7 +2,9 @@
 //!
 //! `cargo xtask fuzz` runs them under a coverage-guided engine, and an ordinary test runs every seed through them.
 
-mod dtype;
+mod gguf;
+
+pub use gguf::gguf;
 
 /// A function to throw bytes at.
 #[derive(Clone, Copy)]
@@ -14,7 +16,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: &[Target] = &[Target { name: "dtype", run: dtype::dtype }];
+pub const TARGETS: &[Target] = &[Target { name: "gguf", run: gguf }];
 
 /// The target called `name`.
 pub fn target(name: &str) -> Option<Target> {
