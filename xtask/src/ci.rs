@@ -39,15 +39,18 @@ fn steps(root: &Path, network: Network, tally: &mut Tally) -> Result<(), Error> 
     step("tests, best instruction set", || test_runs::run(root, None, tally))?;
     step("tests, scalar", || test_runs::run(root, Some("scalar"), tally))?;
     if network == Network::Allowed {
-        step("tests on real models", || {
-            let models = models::fetch(root)?;
-            test_runs::run_on_models(root, &models, tally)
-        })?;
+        step("tests on real models", || test_models(root, tally))?;
     }
     step("docs", || {
         run_command(cargo(root, "doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     step("fuzz", || fuzz::run(root, fuzz::DEFAULT_SECONDS, &[]))
+}
+
+/// Fetches the two models and runs the tests that need them.
+pub(crate) fn test_models(root: &Path, tally: &mut Tally) -> Result<(), Error> {
+    let models = models::fetch(root)?;
+    test_runs::run_on_models(root, &models, tally)
 }
 
 fn step(name: &'static str, run: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {

@@ -19,6 +19,7 @@ usage: cargo xtask COMMAND
 
   ci [--offline]                      every check, in order; stops at the first failure
                                       --offline leaves out the tests that need the two downloaded models
+  test-models                         only the tests on the two downloaded models
   tidy                                the rules on size, words, environment, printing, links
   fuzz [--seconds N] [TARGET]         coverage-guided fuzzing, 10 seconds per target unless told otherwise
   setup                               installs what a fresh machine lacks to run `ci`";
@@ -40,6 +41,7 @@ fn run(arguments: &[&str]) -> Result<(), Error> {
     match arguments {
         ["ci"] => ci::run(&root, ci::Network::Allowed),
         ["ci", "--offline"] => ci::run(&root, ci::Network::Offline),
+        ["test-models"] => ci::test_models(&root, &mut test_runs::Tally::default()),
         ["tidy"] => tidy::run(&root),
         ["fuzz", "--seconds", seconds, targets @ ..] => fuzz::run(&root, parse_seconds(seconds)?, targets),
         ["fuzz", targets @ ..] => fuzz::run(&root, fuzz::DEFAULT_SECONDS, targets),
