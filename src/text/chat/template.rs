@@ -58,7 +58,9 @@ pub enum TemplateError {
 impl Hint for TemplateError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Raised { .. } => Some("change the order or roles of the messages to what the model expects".into()),
+            Self::Raised { .. } => {
+                Some("change the order or roles of the messages to what the model expects".into())
+            }
             Self::Syntax { .. } | Self::TooMuchWork { .. } => Some("give a different chat template".into()),
             Self::Render { .. } => None,
         }
@@ -143,10 +145,12 @@ impl ChatTemplate {
         }
         let now = input.now;
         variables.insert("messages".into(), Value::from(Serde(input.messages)));
-        variables.insert("tools".into(), input.tools.map_or(Value::from(()), |tools| Value::from(Serde(tools))));
+        variables
+            .insert("tools".into(), input.tools.map_or(Value::from(()), |tools| Value::from(Serde(tools))));
         variables.entry("documents".into()).or_insert(Value::from(()));
         variables.insert("add_generation_prompt".into(), Value::from(input.add_generation_prompt));
-        variables.insert("strftime_now".into(), Value::from_function(move |format: &str| now.strftime(format)));
+        variables
+            .insert("strftime_now".into(), Value::from_function(move |format: &str| now.strftime(format)));
         Value::from(variables)
     }
 }
@@ -201,7 +205,9 @@ fn without_generation_tags(source: &str) -> String {
         let inner = &tag[2..end];
         match inner.trim_matches(['-', '+']).trim() {
             "generation" => out.push_str(&format!("{{%{}%}}", inner.replacen("generation", "if true", 1))),
-            "endgeneration" => out.push_str(&format!("{{%{}%}}", inner.replacen("endgeneration", "endif", 1))),
+            "endgeneration" => {
+                out.push_str(&format!("{{%{}%}}", inner.replacen("endgeneration", "endif", 1)))
+            }
             _ => {
                 // Only the opening is passed over: this may be no tag but text inside a comment or a string.
                 out.push_str("{%");
@@ -243,7 +249,8 @@ mod tests {
     fn the_template_speaks_for_itself_when_it_refuses() {
         let error = render("\n{{ raise_exception('roles must alternate') }}").expect_err("raised");
         assert_eq!(error.to_string(), "chat template: roles must alternate");
-        let nested = render("{% macro m() %}{{ raise_exception('no') }}{% endmacro %}{{ m() }}").expect_err("raised");
+        let nested =
+            render("{% macro m() %}{{ raise_exception('no') }}{% endmacro %}{{ m() }}").expect_err("raised");
         assert!(matches!(nested, TemplateError::Raised { .. }), "{nested}");
     }
 
@@ -261,7 +268,8 @@ mod tests {
     fn tojson_writes_what_python_writes() {
         assert_eq!(render("{{ map | tojson }}").expect("valid"), r#"{"b": 1.0, "a": ["é", null, 1e-07]}"#);
         assert_eq!(
-            render("{{ map | tojson(ensure_ascii=true, sort_keys=true, separators=(',', ':')) }}").expect("valid"),
+            render("{{ map | tojson(ensure_ascii=true, sort_keys=true, separators=(',', ':')) }}")
+                .expect("valid"),
             r#"{"a":["\u00e9",null,1e-07],"b":1.0}"#
         );
         assert_eq!(
@@ -275,6 +283,9 @@ mod tests {
     fn booleans_arrive_as_booleans_and_generation_tags_vanish() {
         assert_eq!(render("{% if flag is false %}no{% endif %}").expect("valid"), "no");
         assert_eq!(render("a {%- generation %}\n b{% endgeneration -%} c").expect("valid"), "a bc");
-        assert_eq!(render("{{ strftime_now('%d %b %Y') }}{{ bos_token }}{{ eos_token }}").expect("valid"), "01 Jan 1970<s>");
+        assert_eq!(
+            render("{{ strftime_now('%d %b %Y') }}{{ bos_token }}{{ eos_token }}").expect("valid"),
+            "01 Jan 1970<s>"
+        );
     }
 }
