@@ -8,6 +8,7 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 use serde_json::{Map, Value as Json};
 
 use super::clock::DateTime;
+use super::dialect;
 use super::guard::{self, Prompt};
 use super::python;
 use crate::error::Hint;
@@ -17,7 +18,7 @@ use crate::text::Tokenizer;
 const NAME: &str = "chat";
 
 /// Instructions (and 64-byte steps of new text) that one render may take.
-const FUEL: u64 = 5_000_000;
+const FUEL: u64 = 2_000_000;
 
 /// Deepest nesting of macro calls and loops: far above any real template, and safe on a small thread stack.
 const RECURSION_LIMIT: usize = 120;
@@ -105,8 +106,10 @@ impl ChatTemplate {
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(RECURSION_LIMIT);
         environment.add_filter("tojson", python::tojson);
+        environment.add_filter(dialect::ITERATED, dialect::iterated);
+        environment.add_test("iterable", is_iterable);
         environment.add_function("raise_exception", raise_exception);
-        environment.add_template_owned(NAME, without_generation_tags(source)).map_err(syntax_error)?;
+        environment.add_template_owned(NAME, dialect::adapted(source)).map_err(syntax_error)?;
         let tokens = [("bos_token", bos), ("eos_token", eos)];
         let tokens = tokens.into_iter().filter_map(|(name, text)| Some((name, text?.to_owned()))).collect();
         Ok(Self { environment, source: source.to_owned(), tokens })
@@ -190,35 +193,9 @@ fn message_of(error: &Error) -> String {
     }
 }
 
-/// Replaces `{% generation %}`, which only marks answers for training, by a condition that always holds: the white-space
-/// control of the tags and the line numbers stay.
-fn without_generation_tags(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        let (before, tag) = rest.split_at(start);
-        out.push_str(before);
-        let Some(end) = tag.find("%}") else {
-            rest = tag;
-            break;
-        };
-        let inner = &tag[2..end];
-        match inner.trim_matches(['-', '+']).trim() {
-            "generation" => out.push_str(&format!("{{%{}%}}", inner.replacen("generation", "if true", 1))),
-            "endgeneration" => {
-                out.push_str(&format!("{{%{}%}}", inner.replacen("endgeneration", "endif", 1)))
-            }
-            _ => {
-                // Only the opening is passed over: this may be no tag but text inside a comment or a string.
-                out.push_str("{%");
-                rest = &tag[2..];
-                continue;
-            }
-        }
-        rest = &tag[end + 2..];
-    }
-    out.push_str(rest);
-    out
+/// Python cannot loop over `None`; undefined values are empty.
+fn is_iterable(value: &Value) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
 }
 
 #[cfg(test)]
