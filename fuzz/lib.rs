@@ -3,8 +3,12 @@
 //! `cargo xtask fuzz` runs them under a coverage-guided engine, and an ordinary test runs every seed through them.
 
 mod gguf;
+mod template;
+mod tokenizer;
 
 pub use gguf::gguf;
+pub use template::template;
+pub use tokenizer::tokenizer;
 
 /// A function to throw bytes at.
 #[derive(Clone, Copy)]
@@ -16,7 +20,11 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: &[Target] = &[Target { name: "gguf", run: gguf }];
+pub const TARGETS: &[Target] = &[
+    Target { name: "gguf", run: gguf },
+    Target { name: "template", run: template },
+    Target { name: "tokenizer", run: tokenizer },
+];
 
 /// The target called `name`.
 pub fn target(name: &str) -> Option<Target> {

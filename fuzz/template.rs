@@ -13,7 +13,8 @@ pub fn template(data: &[u8]) {
     let Ok(template) = ChatTemplate::new(&source, Some("<s>"), Some("</s>")) else { return };
     let Ok(messages) = MESSAGES.parse() else { return };
     let now = DateTime::from_unix_seconds(i64::from(data.len() as u32) << 12);
-    let input = RenderInput { messages: &messages, tools: None, kwargs: None, add_generation_prompt: true, now };
+    let input =
+        RenderInput { messages: &messages, tools: None, kwargs: None, add_generation_prompt: true, now };
     // Either outcome is right: only a panic, an overflow or endless work is not.
     drop(template.render(&input));
 }

@@ -22,7 +22,16 @@ pub fn tokenizer(data: &[u8]) {
     let ids = SpecialIds { bos: Some(text.len() as u32), eos: Some(1), ..SpecialIds::default() };
     let pre = Some(if text.len() % 2 == 0 { "llama-bpe" } else { "smollm" });
     let types = Some(types);
-    let vocab = Vocab { model: "gpt2", pre, tokens: &tokens, types, merges: &merges, ids, add_bos: None, add_eos: None };
+    let vocab = Vocab {
+        model: "gpt2",
+        pre,
+        tokens: &tokens,
+        types,
+        merges: &merges,
+        ids,
+        add_bos: None,
+        add_eos: None,
+    };
     let Ok(tokenizer) = Tokenizer::new(vocab) else { return };
     for specials in [Specials::Parse, Specials::Plain] {
         if let Ok(ids) = tokenizer.encode_bytes(text, specials) {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 use super::template::{ChatTemplate, RenderInput, TemplateError};
 use crate::text::{Prompt, Tokenizer};
 
-/// First character of the supplementary private-use planes, from which placeholders are taken.
+/// First character of the supplementary private-use planes, from which marks are taken.
 const FIRST_PLACEHOLDER: char = '\u{f0000}';
 
 /// Renders `input` and marks where control tokens of `tokenizer` must not be.
@@ -92,9 +92,8 @@ impl Guard<'_> {
 
     /// Renders with `spans` of every string replaced. `None` when the template does something else with that.
     fn attempt(&self, spans: &dyn Fn(&str) -> Vec<Range<usize>>) -> Option<Vec<Range<usize>>> {
-        let mut placeholders =
-            Placeholders { taken: self.private_use_characters(), texts: Vec::new(), ran_out: false };
-        let mut replace = |text: &str| placeholders.replace(text, &spans(text));
+        let mut marks = Marks { taken: self.private_use_characters(), texts: Vec::new(), ran_out: false };
+        let mut replace = |text: &str| marks.replace(text, &spans(text));
         let messages = mapped(self.input.messages, &mut replace);
         let tools = self.input.tools.map(|tools| mapped(tools, &mut replace));
         let kwargs = self.input.kwargs.map(|kwargs| mapped_object(kwargs, &mut replace));
@@ -104,8 +103,8 @@ impl Guard<'_> {
             kwargs: kwargs.as_ref(),
             ..*self.input
         };
-        let (text, ranges) = placeholders.restore(&self.template.render(&input).ok()?);
-        (text == self.text && !placeholders.ran_out).then(|| joined(ranges))
+        let (text, ranges) = marks.restore(&self.template.render(&input).ok()?);
+        (text == self.text && !marks.ran_out).then(|| joined(ranges))
     }
 
     /// The distinct stretches that `spans` picks from all strings of the input.
@@ -138,23 +137,23 @@ impl Guard<'_> {
 }
 
 /// Characters that stand for stretches of text.
-struct Placeholders {
+struct Marks {
     /// Private-use characters that the input uses itself, sorted.
     taken: Vec<char>,
-    /// Each placeholder with what it stands for.
+    /// Each mark with what it stands for.
     texts: Vec<(char, String)>,
     /// Whether there were too few free characters.
     ran_out: bool,
 }
 
-impl Placeholders {
+impl Marks {
     fn replace(&mut self, text: &str, spans: &[Range<usize>]) -> String {
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
         for span in spans {
             out.push_str(&text[at..span.start]);
-            match self.placeholder_for(&text[span.clone()]) {
-                Some(placeholder) => out.push(placeholder),
+            match self.mark_for(&text[span.clone()]) {
+                Some(mark) => out.push(mark),
                 None => self.ran_out = true,
             }
             at = span.end;
@@ -163,16 +162,16 @@ impl Placeholders {
         out
     }
 
-    fn placeholder_for(&mut self, text: &str) -> Option<char> {
-        if let Some((placeholder, _)) = self.texts.iter().find(|(_, known)| known == text) {
-            return Some(*placeholder);
+    fn mark_for(&mut self, text: &str) -> Option<char> {
+        if let Some((mark, _)) = self.texts.iter().find(|(_, known)| known == text) {
+            return Some(*mark);
         }
         let first = self.texts.last().map_or(FIRST_PLACEHOLDER, |(last, _)| *last);
         let is_free =
             |c: &char| self.taken.binary_search(c).is_err() && self.texts.last().is_none_or(|(l, _)| l < c);
-        let placeholder = (first..=char::MAX).find(is_free)?;
-        self.texts.push((placeholder, text.to_owned()));
-        Some(placeholder)
+        let mark = (first..=char::MAX).find(is_free)?;
+        self.texts.push((mark, text.to_owned()));
+        Some(mark)
     }
 
     /// Puts the text back; also where it went, in bytes.
@@ -180,7 +179,7 @@ impl Placeholders {
         let mut out = String::with_capacity(text.len());
         let mut ranges = Vec::new();
         for c in text.chars() {
-            match self.texts.binary_search_by_key(&c, |&(placeholder, _)| placeholder) {
+            match self.texts.binary_search_by_key(&c, |&(mark, _)| mark) {
                 Ok(i) => {
                     let start = out.len();
                     out.push_str(&self.texts[i].1);
