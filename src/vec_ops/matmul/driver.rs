@@ -97,6 +97,9 @@ pub fn matmul_many(
         n_products += job.weight.shape.n_elems() * n_tokens;
         shares.push(Product::new(kernels, job, x, n_tokens, pool.n_workers())?);
     }
+    if n_tokens == 0 {
+        return Ok(());
+    }
     scratch.grow(pool.n_workers());
     let work = |worker: usize, _: usize| {
         let mut panels = scratch.panels[worker].lock().unwrap_or_else(PoisonError::into_inner);
