@@ -47,7 +47,7 @@ pub use error::MatmulError;
 
 use super::Isa;
 use crate::tensor::DType;
-use panel::{Dot, FloatDot, Prefetch, Quantise, Unpack};
+use panel::{Dot, FloatDot, Quantise, Unpack};
 
 /// The two halves of a matmul with one block-quantised type.
 #[derive(Clone, Copy)]
@@ -60,7 +60,6 @@ pub(in crate::vec_ops) struct QuantKernel {
 pub struct Table {
     pub(in crate::vec_ops) isa: Isa,
     pub(in crate::vec_ops) quantise: Quantise,
-    pub(in crate::vec_ops) prefetch: Prefetch,
     pub(in crate::vec_ops) f32: FloatDot,
     pub(in crate::vec_ops) f16: FloatDot,
     pub(in crate::vec_ops) bf16: FloatDot,

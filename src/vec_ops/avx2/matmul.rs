@@ -17,7 +17,6 @@ use crate::vec_ops::matmul::{QuantKernel, Table};
 pub(in crate::vec_ops) static TABLE: Table = Table {
     isa: Isa::Avx2,
     quantise,
-    prefetch,
     f32: float::dot::<float::F32>,
     f16: float::dot::<float::F16>,
     bf16: float::dot::<float::Bf16>,
@@ -38,13 +37,6 @@ pub(in crate::vec_ops) static TABLE: Table = Table {
 
 const fn kernel(unpack: Unpack, dot: Dot) -> QuantKernel {
     QuantKernel { unpack, dot }
-}
-
-pub(in crate::vec_ops) fn prefetch(bytes: &[u8]) {
-    for line in bytes.chunks(64) {
-        // SAFETY: a prefetch reads nothing and cannot fault; SSE is part of every x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
-    }
 }
 
 fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {

@@ -11,6 +11,32 @@ use crate::vec_ops::matmul::panel::{Form, GROUP_ROWS, PanelBlock, RowGroup, Tiny
 /// Where the blocks to unpack begin, one address per row.
 pub(super) type Pointers = [*const u8; GROUP_ROWS];
 
+/// Bytes to ask for in small portions. Asked for all at once, they would fill the queue to memory and stop everything until it drains.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    start: *const u8,
+    /// Bytes per step.
+    portion: usize,
+}
+
+impl Ahead {
+    const LINE: usize = 64;
+
+    pub(super) fn new(bytes: &[u8], n_steps: usize) -> Ahead {
+        Ahead { start: bytes.as_ptr(), portion: bytes.len().div_ceil(n_steps.max(1)) }
+    }
+
+    /// Asks for the portion of step `step`. The second-level cache is near enough, and requests to it wait in a longer queue.
+    #[inline]
+    pub(super) fn ask(self, step: usize) {
+        let start = self.start.wrapping_add(step * self.portion);
+        for at in (0..self.portion).step_by(Ahead::LINE) {
+            // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of every x86-64.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(at).cast()) };
+        }
+    }
+}
+
 /// A type with 32 elements per block.
 pub(super) trait Blocks {
     const DTYPE: DType;
@@ -22,12 +48,14 @@ pub(super) trait Blocks {
     unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock);
 }
 
-pub(super) fn blocks<B: Blocks>(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
+pub(super) fn blocks<B: Blocks>(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], ahead: &[u8]) {
     let n_bytes = B::DTYPE.block_bytes();
     let end = (first + panel.len()) * n_bytes;
     assert!(rows.iter().all(|row| row.len() >= end), "rows hold the blocks asked for");
     let pointers = rows.map(<[u8]>::as_ptr);
+    let ahead = Ahead::new(ahead, panel.len());
     for (i, out) in panel.iter_mut().enumerate() {
+        ahead.ask(i);
         // SAFETY: the rows reach to `end`, as just checked; the table with this function is only handed out where AVX2 and F16C exist.
         unsafe { B::unpack(&pointers, (first + i) * n_bytes, out) };
     }

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::matmul_unpack::{
-    Pointers, high_nibbles, load_halves, low_nibbles, nibble_table, split_halves, store_ps, store_quants,
+    Ahead, Pointers, high_nibbles, load_halves, low_nibbles, nibble_table, split_halves, store_ps, store_quants,
     transpose16, unpack_table,
 };
 use crate::tensor::{DType, IQ4_VALUES};
@@ -13,23 +13,30 @@ use crate::vec_ops::matmul::panel::{GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOC
 pub(super) trait SuperBlocks {
     const DTYPE: DType;
 
-    /// Unpacks the super-block `at` bytes behind the pointers.
+    /// Unpacks the super-block `at` bytes behind the pointers. Takes four steps of `ahead`.
     ///
     /// # Safety
     /// AVX2 and F16C exist; a whole super-block is readable there in every row.
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS]);
+    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead);
 }
 
-pub(super) fn super_blocks<B: SuperBlocks>(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
+pub(super) fn super_blocks<B: SuperBlocks>(
+    rows: &RowGroup<'_>,
+    first: usize,
+    panel: &mut [PanelBlock],
+    ahead: &[u8],
+) {
     let (panel, rest) = panel.as_chunks_mut::<SUPER_BLOCKS>();
     assert!(rest.is_empty() && first.is_multiple_of(SUPER_BLOCKS), "whole super-blocks are unpacked");
     let (n_bytes, first) = (B::DTYPE.block_bytes(), first / SUPER_BLOCKS);
     let end = (first + panel.len()) * n_bytes;
     assert!(rows.iter().all(|row| row.len() >= end), "rows hold the blocks asked for");
     let pointers = rows.map(<[u8]>::as_ptr);
+    // Bytes are asked for only where panels are one super-block, so the steps of one are all there are.
+    let ahead = Ahead::new(ahead, 4);
     for (i, out) in panel.iter_mut().enumerate() {
         // SAFETY: the rows reach to `end`, as just checked; the table with this function is only handed out where AVX2 and F16C exist.
-        unsafe { B::unpack(&pointers, (first + i) * n_bytes, out) };
+        unsafe { B::unpack(&pointers, (first + i) * n_bytes, out, ahead) };
     }
 }
 
@@ -113,10 +120,13 @@ impl SuperBlocks for Q4K {
 
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS]) {
+    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
         // SAFETY: a super-block is 16 + 128 bytes.
         unsafe { unpack_header(p, at, out) };
         for part in 0..8 {
+            if part % 2 == 0 {
+                ahead.ask(part / 2);
+            }
             // SAFETY: as above.
             let packed = unsafe { transpose16(p, at + 16 + 16 * part) };
             for (i, x) in packed.into_iter().enumerate() {
@@ -134,13 +144,16 @@ impl SuperBlocks for Q5K {
 
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS]) {
+    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
         // SAFETY: a super-block is 16 + 32 + 128 bytes.
         let bits = unsafe {
             unpack_header(p, at, out);
             [transpose16(p, at + 16), transpose16(p, at + 32)]
         };
         for part in 0..8 {
+            if part % 2 == 0 {
+                ahead.ask(part / 2);
+            }
             // SAFETY: as above.
             let packed = unsafe { transpose16(p, at + 48 + 16 * part) };
             for (i, x) in packed.into_iter().enumerate() {
@@ -159,7 +172,7 @@ impl SuperBlocks for Q6K {
 
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS]) {
+    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
         // SAFETY: a super-block is 128 + 64 + 16 + 2 bytes.
         let (scales, d) = unsafe { (transpose16(p, at + 192), load_halves(p, at + 208)) };
         for (j, block) in out.iter_mut().enumerate() {
@@ -168,6 +181,7 @@ impl SuperBlocks for Q6K {
         }
         for (half, part) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let low = at + 64 * half + 16 * part;
+            ahead.ask(2 * half + part);
             // SAFETY: as above.
             let (a, b, high) = unsafe {
                 (transpose16(p, low), transpose16(p, low + 32), transpose16(p, at + 128 + 32 * half + 16 * part))
@@ -195,7 +209,7 @@ impl SuperBlocks for Q2K {
 
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS]) {
+    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
         // SAFETY: a super-block is 16 + 64 + 4 bytes.
         let (packed, d, dmin) =
             unsafe { (transpose16(p, at), load_halves(p, at + 80), load_halves(p, at + 82)) };
@@ -206,6 +220,7 @@ impl SuperBlocks for Q2K {
             store_pairs(&mut block.half_mins, byte_pair(high_nibbles(packed[j / 2]), j % 2));
         }
         for part in 0..4 {
+            ahead.ask(part);
             // SAFETY: as above.
             let packed = unsafe { transpose16(p, at + 16 + 16 * part) };
             for (i, x) in packed.into_iter().enumerate() {
@@ -223,7 +238,7 @@ impl SuperBlocks for Q3K {
 
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS]) {
+    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
         // SAFETY: a super-block is 32 + 64 + 12 + 2 bytes; the scales are read with the two bytes before and after them.
         let (masks, end) =
             unsafe { ([transpose16(p, at), transpose16(p, at + 16)], transpose16(p, at + 94)) };
@@ -233,6 +248,7 @@ impl SuperBlocks for Q3K {
             store_pairs(&mut block.half_scales, byte_pair(scales[j / 2], j % 2));
         }
         for part in 0..4 {
+            ahead.ask(part);
             // SAFETY: as above.
             let packed = unsafe { transpose16(p, at + 32 + 16 * part) };
             for (i, x) in packed.into_iter().enumerate() {
@@ -271,13 +287,16 @@ impl SuperBlocks for IQ4XS {
 
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS]) {
+    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
         // SAFETY: a super-block is 8 + 128 bytes, so 16 bytes are readable from its start.
         let [factors, low, ..] = unsafe { transpose16(p, at) };
         let (d, _) = split_halves(factors);
         let high = _mm256_srli_epi32::<16>(factors);
         let table = nibble_table(&IQ4_VALUES);
         for (j, block) in out.iter_mut().enumerate() {
+            if j % 2 == 0 {
+                ahead.ask(j / 2);
+            }
             let bits = |x, shift: usize, mask| {
                 let shifted = _mm256_srl_epi32(x, _mm_cvtsi32_si128(shift as i32));
                 _mm256_and_si256(shifted, _mm256_set1_epi32(mask))

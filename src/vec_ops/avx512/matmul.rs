@@ -14,7 +14,6 @@ use crate::vec_ops::matmul::{QuantKernel, Table};
 pub(in crate::vec_ops) static TABLE: Table = Table {
     isa: Isa::Avx512,
     quantise: avx2::TABLE.quantise,
-    prefetch: avx2::prefetch,
     f32: avx2::TABLE.f32,
     f16: avx2::TABLE.f16,
     bf16: avx2::TABLE.bf16,

@@ -126,7 +126,6 @@ enum Plan<'a> {
 /// A checked job.
 struct Product<'a> {
     plan: Plan<'a>,
-    prefetch: super::panel::Prefetch,
     weight: &'a [u8],
     row_bytes: usize,
     n_in: usize,
@@ -157,7 +156,6 @@ impl<'a> Product<'a> {
         let grain = share_rows(n_out, row_bytes, n_tokens, n_workers);
         Ok(Product {
             plan,
-            prefetch: kernels.prefetch,
             weight: bytes,
             row_bytes,
             n_in,
@@ -206,10 +204,10 @@ impl<'a> Product<'a> {
             let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
             for first in (0..n_blocks).step_by(SUPER_BLOCKS) {
                 let n = SUPER_BLOCKS.min(n_blocks - first);
-                self.prefetch_next(row, first, n_blocks);
-                (kernel.unpack)(&groups[0], first, &mut panel0[..n]);
+                (kernel.unpack)(&groups[0], first, &mut panel0[..n], self.ahead(row, first, n));
                 if n_groups > 1 {
-                    (kernel.unpack)(&groups[1], first, &mut panel1[..n]);
+                    let ahead = self.ahead(row + GROUP_ROWS, first, n);
+                    (kernel.unpack)(&groups[1], first, &mut panel1[..n], ahead);
                 }
                 let tokens = pick(self.n_tokens, |token| x.token(token, first, n));
                 (kernel.dot)(&[&panel0[..n], &panel1[..n]][..n_groups], &tokens[..self.n_tokens], &mut tile);
@@ -233,7 +231,7 @@ impl<'a> Product<'a> {
         let n_groups = rows.len().div_ceil(GROUP_ROWS);
         panels.resize(panels.len().max(n_groups * n_blocks), PanelBlock::ZERO);
         for (row, panel) in rows.clone().step_by(GROUP_ROWS).zip(panels.chunks_exact_mut(n_blocks.max(1))) {
-            (kernel.unpack)(&self.rows(row), 0, panel);
+            (kernel.unpack)(&self.rows(row), 0, panel, &[]);
         }
         for first_token in (0..self.n_tokens).step_by(TILE_TOKENS) {
             let n = TILE_TOKENS.min(self.n_tokens - first_token);
@@ -257,13 +255,12 @@ impl<'a> Product<'a> {
         })
     }
 
-    /// Asks for the part of the next rows that corresponds to the super-block at `first` of the present ones.
-    fn prefetch_next(&self, row: usize, first: usize, n_blocks: usize) {
-        let span = TILE_ROWS * self.row_bytes;
-        let part = (span * SUPER_BLOCKS).div_ceil(n_blocks);
-        let start = (row + TILE_ROWS) * self.row_bytes + span * first / n_blocks;
-        let end = self.weight.len().min(start + part);
-        (self.prefetch)(self.weight.get(start..end).unwrap_or(&[]));
+    /// What to ask for while `n` blocks from `first` on are unpacked: as large a part of the group one tile further on.
+    fn ahead(&self, row: usize, first: usize, n: usize) -> &[u8] {
+        let block_bytes = GROUP_ROWS * self.row_bytes / (self.n_in / BLOCK);
+        let start = (row + TILE_ROWS) * self.row_bytes + block_bytes * first;
+        let end = self.weight.len().min(start + block_bytes * n);
+        self.weight.get(start..end).unwrap_or(&[])
     }
 
     /// Writes the sums `[token][row]` of eight rows from `row` on, as far as they belong to the stripe, with the bias.

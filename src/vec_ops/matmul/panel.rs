@@ -66,8 +66,10 @@ pub(in crate::vec_ops) type RowGroup<'a> = [&'a [u8]; GROUP_ROWS];
 /// Accumulators `[group][token][row]`.
 pub(in crate::vec_ops) type Tile = [[[f32; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
 
-/// Unpacks blocks of eight rows, from block `first` on, as many as the panel holds. Types with super-blocks get whole ones only.
-pub(in crate::vec_ops) type Unpack = fn(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]);
+/// Unpacks blocks of eight rows, from block `first` on, as many as the panel holds. Types with super-blocks get whole ones only. On the
+/// way, the bytes in `ahead` are asked for, because they will be read soon.
+pub(in crate::vec_ops) type Unpack =
+    fn(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], ahead: &[u8]);
 
 /// Adds the products of 1 to [`TILE_GROUPS`] panels and 1 to [`TILE_TOKENS`] tokens, all of one length, to the tile.
 pub(in crate::vec_ops) type Dot = fn(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile);
@@ -78,9 +80,6 @@ pub(in crate::vec_ops) type FloatDot =
 
 /// Quantises one token's activations.
 pub(in crate::vec_ops) type Quantise = fn(x: &[f32], blocks: &mut [ActivationBlock]);
-
-/// Asks for bytes that will be read soon.
-pub(in crate::vec_ops) type Prefetch = fn(bytes: &[u8]);
 
 /// The minima that a form has.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,6 @@ use crate::vec_ops::matmul::{QuantKernel, Table};
 pub(in crate::vec_ops) static TABLE: Table = Table {
     isa: Isa::Scalar,
     quantise,
-    prefetch: |_| (),
     f32: |rows, tokens, out| float_dot(rows, tokens, out, f32::from_le_bytes),
     f16: |rows, tokens, out| float_dot(rows, tokens, out, |b| f16::from_le_bytes(b).to_f32()),
     bf16: |rows, tokens, out| float_dot(rows, tokens, out, |b| bf16::from_le_bytes(b).to_f32()),
