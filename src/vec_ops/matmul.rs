@@ -33,13 +33,14 @@
 //!
 //! Eight rows go together, a vector lane per row, so an integer sum needs no shuffles and every vector width does the same arithmetic.
 //! Rows are *unpacked* into panels in which the four bytes that meet the same four activations lie side by side for all eight rows;
-//! panels and activations then meet in one small kernel per [`Form`](panel::Form) of quants. For few tokens a panel is a few blocks that
+//! panels and activations then meet in one small kernel per `Form` of quants. For few tokens a panel is a few blocks that
 //! stay in the first-level cache; for many it is the rows' whole length, unpacked once for all tokens.
 
 mod activations;
 mod driver;
 mod error;
 pub(in crate::vec_ops) mod panel;
+mod product;
 
 pub use activations::Activations;
 pub use driver::{Input, Job, Scratch, matmul, matmul_many};

@@ -9,11 +9,14 @@ use super::matmul_unpack::{
 use crate::tensor::{DType, IQ4_VALUES};
 use crate::vec_ops::matmul::panel::{GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOCKS};
 
+/// In how many portions a super-block asks for what is ahead.
+const STEPS: usize = 4;
+
 /// A type with 256 elements per block.
 pub(super) trait SuperBlocks {
     const DTYPE: DType;
 
-    /// Unpacks the super-block `at` bytes behind the pointers. Takes four steps of `ahead`.
+    /// Unpacks the super-block `at` bytes behind the pointers. Takes [`STEPS`] steps of `ahead`.
     ///
     /// # Safety
     /// AVX2 and F16C exist; a whole super-block is readable there in every row.
@@ -32,11 +35,10 @@ pub(super) fn super_blocks<B: SuperBlocks>(
     let end = (first + panel.len()) * n_bytes;
     assert!(rows.iter().all(|row| row.len() >= end), "rows hold the blocks asked for");
     let pointers = rows.map(<[u8]>::as_ptr);
-    // Bytes are asked for only where panels are one super-block, so the steps of one are all there are.
-    let ahead = Ahead::new(ahead, 4);
+    let ahead = Ahead::new(ahead, STEPS * panel.len());
     for (i, out) in panel.iter_mut().enumerate() {
         // SAFETY: the rows reach to `end`, as just checked; the table with this function is only handed out where AVX2 and F16C exist.
-        unsafe { B::unpack(&pointers, (first + i) * n_bytes, out, ahead) };
+        unsafe { B::unpack(&pointers, (first + i) * n_bytes, out, ahead.skip(STEPS * i)) };
     }
 }
 
