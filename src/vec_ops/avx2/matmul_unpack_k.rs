@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::matmul_unpack::{
+use super::matmul_lanes::{
     Ahead, Pointers, high_nibbles, load_halves, low_nibbles, nibble_table, split_halves, store_ps,
     store_quants, transpose16, unpack_table,
 };

@@ -12,7 +12,7 @@ use crate::threads::ThreadPool;
 /// Multiplications below which the pool is not worth waking.
 const SMALL: usize = 1 << 15;
 
-/// Activations in the form that the weight's type asks for; see [`needs_quantised`].
+/// Activations in the form that the weight's type asks for; see [`needs_quantised`](super::needs_quantised).
 #[derive(Clone, Copy)]
 pub enum Input<'a> {
     /// `[n_in, n_tokens] f32`, for float weights.
