@@ -25,12 +25,6 @@ impl Ahead {
         Ahead { start: bytes.as_ptr(), portion: bytes.len().div_ceil(n_steps.max(1)) }
     }
 
-    /// What is left after `n` steps.
-    #[inline]
-    pub(super) fn skip(self, n: usize) -> Ahead {
-        Ahead { start: self.start.wrapping_add(n * self.portion), ..self }
-    }
-
     /// Asks for the portion of step `step`. The second-level cache is near enough, and requests to it wait in a longer queue.
     #[inline]
     pub(super) fn ask(self, step: usize) {

@@ -3,35 +3,12 @@
 use std::arch::x86_64::*;
 
 use super::matmul_lanes::{
-    Ahead, Pointers, high_nibbles, load_halves, load_quads, low_nibbles, nibble_table, split_halves,
-    store_ps, store_quants, transpose16, unpack_table,
+    Pointers, high_nibbles, load_halves, load_quads, low_nibbles, nibble_table, split_halves, store_ps,
+    store_quants, transpose16, unpack_table,
 };
+use super::matmul_packed::Packed;
 use crate::tensor::{DType, IQ4_VALUES, MXFP4_VALUES};
-use crate::vec_ops::matmul::panel::{Form, GROUP_ROWS, PanelBlock, RowGroup, TinyFloat};
-
-/// A type with 32 elements per block.
-pub(super) trait Blocks {
-    const DTYPE: DType;
-
-    /// Unpacks the block `at` bytes behind the pointers.
-    ///
-    /// # Safety
-    /// AVX2 and F16C exist; a whole block is readable there in every row.
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock);
-}
-
-pub(super) fn blocks<B: Blocks>(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], ahead: &[u8]) {
-    let n_bytes = B::DTYPE.block_bytes();
-    let end = (first + panel.len()) * n_bytes;
-    assert!(rows.iter().all(|row| row.len() >= end), "rows hold the blocks asked for");
-    let pointers = rows.map(<[u8]>::as_ptr);
-    let ahead = Ahead::new(ahead, panel.len());
-    for (i, out) in panel.iter_mut().enumerate() {
-        ahead.ask(i);
-        // SAFETY: the rows reach to `end`, as just checked; the table with this function is only handed out where AVX2 and F16C exist.
-        unsafe { B::unpack(&pointers, (first + i) * n_bytes, out) };
-    }
-}
+use crate::vec_ops::matmul::panel::{Form, GROUP_ROWS, PanelBlock, TinyFloat};
 
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -77,12 +54,17 @@ unsafe fn unpack_five_bits(p: &Pointers, at: usize, out: &mut PanelBlock) {
 }
 
 pub(super) struct Q4_0;
-impl Blocks for Q4_0 {
+impl Packed for Q4_0 {
     const DTYPE: DType = DType::Q4_0;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 18 bytes.
         unsafe {
             store_ps(&mut out.scale, load_halves(p, at));
@@ -92,12 +74,17 @@ impl Blocks for Q4_0 {
 }
 
 pub(super) struct Q4_1;
-impl Blocks for Q4_1 {
+impl Packed for Q4_1 {
     const DTYPE: DType = DType::Q4_1;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 20 bytes.
         unsafe {
             let (scale, min) = split_halves(load_quads(p, at));
@@ -109,12 +96,17 @@ impl Blocks for Q4_1 {
 }
 
 pub(super) struct Q5_0;
-impl Blocks for Q5_0 {
+impl Packed for Q5_0 {
     const DTYPE: DType = DType::Q5_0;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 22 bytes.
         unsafe {
             store_ps(&mut out.scale, load_halves(p, at));
@@ -124,12 +116,17 @@ impl Blocks for Q5_0 {
 }
 
 pub(super) struct Q5_1;
-impl Blocks for Q5_1 {
+impl Packed for Q5_1 {
     const DTYPE: DType = DType::Q5_1;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 24 bytes.
         unsafe {
             let (scale, min) = split_halves(load_quads(p, at));
@@ -141,30 +138,41 @@ impl Blocks for Q5_1 {
 }
 
 pub(super) struct Q8_0;
-impl Blocks for Q8_0 {
+impl Packed for Q8_0 {
     const DTYPE: DType = DType::Q8_0;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 34 bytes.
-        let halves = unsafe {
+        unsafe {
             store_ps(&mut out.scale, load_halves(p, at));
-            [transpose16(p, at + 2), transpose16(p, at + 18)]
-        };
-        for (k, &x) in halves.as_flattened().iter().enumerate() {
-            store_quants(out, k, x);
+            for (half, at) in [at + 2, at + 18].into_iter().enumerate() {
+                for (k, x) in transpose16(p, at).into_iter().enumerate() {
+                    store_quants(out, 4 * half + k, x);
+                }
+            }
         }
     }
 }
 
 pub(super) struct IQ4NL;
-impl Blocks for IQ4NL {
+impl Packed for IQ4NL {
     const DTYPE: DType = DType::IQ4NL;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 18 bytes.
         unsafe {
             store_ps(&mut out.scale, load_halves(p, at));
@@ -185,12 +193,17 @@ const TINY_FLOATS: [i8; 16] = {
 };
 
 pub(super) struct MXFP4;
-impl Blocks for MXFP4 {
+impl Packed for MXFP4 {
     const DTYPE: DType = DType::MXFP4;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 17 bytes.
         unsafe {
             store_ps(&mut out.scale, powers_of_two(p, at));

@@ -75,6 +75,10 @@ pub(in crate::vec_ops) type Unpack =
 pub(in crate::vec_ops) type Dot =
     fn(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile);
 
+/// Adds the products of eight rows and one token to the sums; the bytes in `ahead` are asked for on the way.
+pub(in crate::vec_ops) type Single =
+    fn(rows: &RowGroup<'_>, token: &[ActivationBlock], sums: &mut [f32; GROUP_ROWS], ahead: &[u8]);
+
 /// Writes the products of eight rows of floats and 1 to [`TILE_TOKENS`] tokens `[n_in] f32` to `[token][row]`.
 pub(in crate::vec_ops) type FloatDot =
     fn(rows: &RowGroup<'_>, tokens: &[&[f32]], out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS]);

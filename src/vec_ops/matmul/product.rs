@@ -3,8 +3,8 @@
 use super::driver::{Input, Job};
 use super::error::{MatmulError, check_len};
 use super::panel::{
-    ActivationBlock, BLOCK, Dot, FloatDot, GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOCKS, TILE_GROUPS,
-    TILE_TOKENS, Tile,
+    ActivationBlock, BLOCK, Dot, FloatDot, GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
+    TILE_GROUPS, TILE_TOKENS, Tile,
 };
 use super::{Activations, Kernel, QuantKernel, Table, needs_quantised};
 use crate::tensor::{DType, Tensor};
@@ -77,6 +77,9 @@ impl<'a> Product<'a> {
         while let Some(mut stripe) = self.stripes.claim() {
             match self.plan {
                 Plan::Float(dot, x) => self.floats(dot, x, &mut stripe),
+                Plan::Quantised(QuantKernel { single: Some(single), .. }, x) if self.n_tokens == 1 => {
+                    self.single(single, x, &mut stripe);
+                }
                 Plan::Quantised(kernel, x) if self.n_tokens <= TILE_TOKENS => {
                     self.stream(kernel, x, &mut stripe, panels);
                 }
@@ -95,6 +98,17 @@ impl<'a> Product<'a> {
                 dot(&self.rows(row), &tokens[..n], &mut tile);
                 self.store(stripe, row, first_token, &tile[..n]);
             }
+        }
+    }
+
+    /// One token, with a kernel that needs no panels.
+    fn single(&self, single: Single, x: &Activations, stripe: &mut Stripe<'_, f32>) {
+        let n_blocks = self.n_in / BLOCK;
+        for row in stripe.range().step_by(GROUP_ROWS) {
+            let mut sums = [0.0; GROUP_ROWS];
+            let ahead = self.ahead(row + TILE_ROWS, 0, n_blocks);
+            single(&self.rows(row), x.token(0, 0, n_blocks), &mut sums, ahead);
+            self.store(stripe, row, 0, &[sums]);
         }
     }
 
