@@ -279,11 +279,11 @@ impl Packed for Q3K {
         // SAFETY: 32 bytes of third bits are followed by 2 * 32 bytes of quants.
         unsafe {
             factors.store(unit, out);
-            for half in 0..2 {
+            for (half, masks) in masks.iter().enumerate() {
                 let packed = transpose16(p, at + 32 + 32 * unit + 16 * half);
                 for (i, x) in packed.into_iter().enumerate() {
                     // Above the third bits of this unit there may be those of the next.
-                    let mask = shift_left(and(shift_right(masks[half][i], 4 * unit), 0x0f), 2);
+                    let mask = shift_left(and(shift_right(masks[i], 4 * unit), 0x0f), 2);
                     for (j, block) in out.iter_mut().enumerate() {
                         let third = and(shift_right(mask, j), 0x04);
                         store_quants(block, 4 * half + i, or(and(shift_right(x, 2 * j), 0x03), third));
