@@ -97,6 +97,7 @@ pub(in crate::vec_ops) enum Mins {
 /// What the bytes of a panel mean: all that the small kernels need to know about a type.
 pub(in crate::vec_ops) trait Form {
     /// The largest stored value of an unsigned form; kernels derive from it how many products fit 16 bits.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     const MAX: i32;
     /// True if `quants` are signed bytes of the full range.
     const SIGNED: bool = false;
