@@ -1,1 +1,3 @@
 //! Portable kernels: the specification.
+
+pub mod dequant;
