@@ -3,7 +3,7 @@
 use super::step::{Step, graph_type, sequences};
 use super::{Batch, BatchToken, Engine, EngineError, Logits, memory};
 use crate::graph::{
-    BackendSet, CParams, Census, Executable, GraphCache, GraphParams, GraphType, KvFormat, NoObserver, Observer, PAGE_TOKENS, Policy,
+    AssignQuery, BackendSet, CParams, Census, Executable, GraphCache, GraphParams, GraphType, KvFormat, Observer, PAGE_TOKENS,
 };
 use crate::kv::KvPages;
 
@@ -136,13 +136,13 @@ impl Context {
 
     /// The graph of `params`, ready to run: cached, or built now.
     pub fn executable(&mut self, params: &GraphParams) -> Result<&mut Executable, EngineError> {
-        let Context { engine, backends, policy, cache, .. } = self;
-        executable(engine, backends, policy, cache, params)
+        let Context { engine, backends, cache, .. } = self;
+        executable(engine, backends, cache, params)
     }
 
     /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as long as before.
     pub fn decode(&mut self, batch: &Batch) -> Result<Logits<'_>, EngineError> {
-        self.decode_observed(batch, &mut NoObserver)
+        self.decode_observed(batch, &mut ())
     }
 
     /// [`Context::decode`] with an observer of every node that runs.
@@ -177,8 +177,8 @@ impl Context {
     fn run(&mut self, tokens: &[BatchToken], observer: &mut dyn Observer) -> Result<(), EngineError> {
         self.step.fill(&mut self.kv, tokens)?;
         let params = self.params(tokens.len(), self.step.n_out(), graph_type(tokens));
-        let Context { engine, backends, policy, cache, step, logits, .. } = self;
-        let executable = executable(engine, backends, policy, cache, &params)?;
+        let Context { engine, backends, cache, step, logits, .. } = self;
+        let executable = executable(engine, backends, cache, &params)?;
         for copy in &step.copies {
             backends.copy_cells(copy.from, copy.to, copy.n_rows)?;
         }
@@ -197,12 +197,12 @@ impl Context {
 fn executable<'c>(
     engine: &Engine,
     backends: &mut BackendSet,
-    policy: &Policy,
     cache: &'c mut GraphCache,
     params: &GraphParams,
 ) -> Result<&'c mut Executable, EngineError> {
-    let built = cache.get_or_build(params, backends, policy, |query| engine.model().build(params, query))?;
-    Ok(built)
+    let (model, policy) = (engine.model(), engine.policy());
+    let build = |set: &BackendSet| model.build(params, &AssignQuery { set, policy });
+    Ok(cache.get_or_build(params, backends, policy, build)?)
 }
 
 /// Beyond the trained length, in whole pages, positions mean nothing to the model.

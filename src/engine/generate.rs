@@ -69,11 +69,11 @@ impl Session {
         check_prompt(context, prompt)?;
         let Generator { sampler, options, cancel, on_piece } = generator;
         prompt.iter().for_each(|&id| sampler.accept(id));
+        let engine = context.engine().clone();
         let start = Instant::now();
         let n_cached = self.rewind(context, prompt)?;
         let mut logits = self.extend(context, &prompt[n_cached..], cancel);
         let (prompt_time, start) = (start.elapsed(), Instant::now());
-        let engine = context.engine().clone();
         let mut answer = Answer::new(engine.tokenizer(), options, on_piece);
         let finish = loop {
             let id = match logits {
