@@ -1,4 +1,5 @@
-//! A reading position in the bytes of a file. Nothing is read, and no count believed, beyond the bytes that are left.
+//! A reading position in the bytes of a file. Nothing is read, and no count believed, beyond the bytes that
+//! are left.
 
 use super::{Field, GgufErrorKind};
 

@@ -116,7 +116,7 @@ pub enum GgufErrorKind {
     Overlap { field: Field, other: String },
     #[error("truncated file: expected {expected} bytes for all tensors, got {got}")]
     Truncated { expected: u64, got: u64 },
-    #[error("{field}: cannot use element type {tensor_type}")]
+    #[error("{field}: element type: expected one that can be computed with, got {tensor_type}")]
     UnsupportedType { field: Field, tensor_type: TensorType },
     #[error(
         "split.no, split.count: the file is part {no} of {count}, but its name does not end in \
@@ -153,7 +153,8 @@ impl Hint for GgufErrorKind {
     fn hint(&self) -> Option<String> {
         let advice = match self {
             GgufErrorKind::NotGguf(looks_like) => looks_like.advice()?,
-            GgufErrorKind::Version(_) => "convert the model again with current tools",
+            GgufErrorKind::Version(0 | 1) => "convert the model again with current tools",
+            GgufErrorKind::Version(_) => "the file may be newer than this program; look for an update",
             GgufErrorKind::BigEndian => "download a little-endian version of the model",
             GgufErrorKind::UnexpectedEnd { .. } | GgufErrorKind::Truncated { .. } => {
                 "the download may not have finished; compare its size with the source and fetch it again"

@@ -29,25 +29,26 @@ pub(super) struct TensorEntry {
     pub(super) offset: u64,
 }
 
-/// A tensor with its size known; `n_bytes` is 0 for a type without a known layout.
-struct Sized {
+/// A tensor with its size; `n_bytes` is `None` for a type whose block layout is unknown.
+struct Measured {
     entry: TensorEntry,
     shape: Shape,
     n_bytes: Option<u64>,
 }
 
-/// Turns the table into checked places. The data starts at the first multiple of `alignment` from `table_end` on.
+/// Turns the table into checked places. The data starts at the first multiple of `alignment` that is not
+/// before `table_end`.
 pub(super) fn place(
     entries: Vec<TensorEntry>,
     table_end: u64,
     file_bytes: u64,
     alignment: u64,
 ) -> Result<Vec<TensorInfo>, GgufErrorKind> {
-    let sized: Vec<Sized> = entries.into_iter().map(measure).collect::<Result<_, _>>()?;
+    let measured: Vec<Measured> = entries.into_iter().map(measure).collect::<Result<_, _>>()?;
     let data_start = table_end.next_multiple_of(alignment);
-    check_bounds(&sized, data_start, file_bytes, alignment)?;
-    check_overlap(&sized)?;
-    let info = |tensor: Sized| TensorInfo {
+    check_bounds(&measured, data_start, file_bytes, alignment)?;
+    check_overlap(&measured)?;
+    let info = |tensor: Measured| TensorInfo {
         name: tensor.entry.name.into(),
         shape: tensor.shape,
         tensor_type: tensor.entry.tensor_type,
@@ -56,11 +57,11 @@ pub(super) fn place(
         offset: (data_start + tensor.entry.offset) as usize,
         n_bytes: tensor.n_bytes.map(|n| n as usize),
     };
-    Ok(sized.into_iter().map(info).collect())
+    Ok(measured.into_iter().map(info).collect())
 }
 
 /// Checks a tensor's extents and computes its size.
-fn measure(entry: TensorEntry) -> Result<Sized, GgufErrorKind> {
+fn measure(entry: TensorEntry) -> Result<Measured, GgufErrorKind> {
     let field = || Field::Tensor(entry.name.clone());
     if entry.dims.contains(&0) {
         return Err(GgufErrorKind::ZeroDimension { field: field(), dims: entry.dims.clone() });
@@ -77,7 +78,7 @@ fn measure(entry: TensorEntry) -> Result<Sized, GgufErrorKind> {
         *extent = usize::try_from(dim).map_err(|_| too_large())?;
     }
     let Some((block_elems, block_bytes)) = entry.tensor_type.block_layout() else {
-        return Ok(Sized { entry, shape, n_bytes: None });
+        return Ok(Measured { entry, shape, n_bytes: None });
     };
     let row_len = entry.dims[0];
     if !row_len.is_multiple_of(block_elems as u64) {
@@ -86,11 +87,11 @@ fn measure(entry: TensorEntry) -> Result<Sized, GgufErrorKind> {
     }
     let n_bytes = (n_elems / block_elems as u64).checked_mul(block_bytes as u64);
     let n_bytes = n_bytes.filter(|&n| n <= isize::MAX as u64).ok_or_else(too_large)?;
-    Ok(Sized { entry, shape, n_bytes: Some(n_bytes) })
+    Ok(Measured { entry, shape, n_bytes: Some(n_bytes) })
 }
 
 fn check_bounds(
-    tensors: &[Sized],
+    tensors: &[Measured],
     data_start: u64,
     file_bytes: u64,
     alignment: u64,
@@ -103,7 +104,7 @@ fn check_bounds(
             return Err(GgufErrorKind::Misaligned { field: field(), alignment, offset });
         }
         if offset > data_bytes || n_bytes > data_bytes - offset {
-            // Tensors that follow each other without a gap were written properly; then it is the file that is short.
+            // If the tensors follow each other without a gap, the table is right and the file is short.
             return Err(match packed_bytes(tensors, alignment).and_then(|n| n.checked_add(data_start)) {
                 Some(expected) => GgufErrorKind::Truncated { expected, got: file_bytes },
                 None => GgufErrorKind::OutOfBounds { field: field(), n_bytes, data_bytes, offset },
@@ -113,16 +114,16 @@ fn check_bounds(
     Ok(())
 }
 
-/// The size of the data if the tensors are in table order, each at the first aligned place after the one before.
-fn packed_bytes(tensors: &[Sized], alignment: u64) -> Option<u64> {
+/// The size of the data if each tensor is at the first aligned place after the one before it in the table.
+fn packed_bytes(tensors: &[Measured], alignment: u64) -> Option<u64> {
     tensors.iter().try_fold(0u64, |end, tensor| {
         let start = end.checked_next_multiple_of(alignment)?;
         if start == tensor.entry.offset { start.checked_add(tensor.n_bytes?) } else { None }
     })
 }
 
-fn check_overlap(tensors: &[Sized]) -> Result<(), GgufErrorKind> {
-    let mut in_file_order: Vec<&Sized> = tensors.iter().collect();
+fn check_overlap(tensors: &[Measured]) -> Result<(), GgufErrorKind> {
+    let mut in_file_order: Vec<&Measured> = tensors.iter().collect();
     in_file_order.sort_by_key(|tensor| tensor.entry.offset);
     for pair in in_file_order.windows(2) {
         let (first, second) = (&pair[0], &pair[1]);

@@ -34,8 +34,8 @@ impl Hint for MetadataError {}
 
 /// Metadata in file order.
 ///
-/// Each getter comes in two forms: `u32` returns `None` where the key is absent, `require_u32` an error. Both fail on a value of
-/// another type. Any integer type serves as any other as long as the number fits.
+/// Each getter comes in two forms: `u32` returns `None` where the key is absent, `require_u32` an error. Both
+/// fail on a value of another type. Any integer type serves as any other as long as the number fits.
 #[derive(Clone, Debug, Default)]
 pub struct Metadata {
     entries: Vec<(Box<str>, Value)>,

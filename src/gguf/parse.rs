@@ -3,22 +3,17 @@
 use super::cursor::Cursor;
 use super::layout::{self, TensorEntry};
 use super::{
-    ALIGNMENT_KEY, Array, DEFAULT_ALIGNMENT, Field, GgufErrorKind, LooksLike, Metadata, StrArray, TensorInfo,
-    TensorType, Value, ValueType,
+    ALIGNMENT_KEY, Array, DEFAULT_ALIGNMENT, Field, GgufErrorKind, LooksLike, MAX_ALIGNMENT, MAX_KEY_BYTES,
+    MAX_TENSOR_NAME_BYTES, Metadata, StrArray, TensorInfo, TensorType, Value, ValueType, is_valid_alignment,
 };
 
-/// Longest key the format allows.
-const MAX_KEY_BYTES: usize = 65535;
-/// Longest tensor name the format allows.
-const MAX_TENSOR_NAME_BYTES: usize = 64;
 /// How deep arrays of arrays may go. The format sets no limit; no known file exceeds 2.
 const MAX_ARRAY_DEPTH: usize = 8;
 /// The least a metadata entry takes: length and one byte of key, value type, one byte of value.
 const MIN_ENTRY_BYTES: usize = 8 + 1 + 4 + 1;
-/// The least a tensor entry takes: length and one byte of name, number of dimensions, one dimension, type, offset.
+/// The least a tensor entry takes: length and one byte of name, number of dimensions, one dimension, type,
+/// offset.
 const MIN_TENSOR_BYTES: usize = 8 + 1 + 4 + 8 + 4 + 8;
-/// Largest alignment accepted; more would only waste space.
-const MAX_ALIGNMENT: u64 = 1 << 20;
 
 /// One file without its tensor data.
 pub(super) struct Index {
@@ -72,7 +67,7 @@ fn metadata(cursor: &mut Cursor, n_entries: usize) -> Result<Metadata, GgufError
 
 fn alignment(metadata: &Metadata) -> Result<u64, GgufErrorKind> {
     let alignment = metadata.u64(ALIGNMENT_KEY)?.unwrap_or(DEFAULT_ALIGNMENT);
-    if alignment.is_power_of_two() && (8..=MAX_ALIGNMENT).contains(&alignment) {
+    if is_valid_alignment(alignment) {
         Ok(alignment)
     } else {
         Err(GgufErrorKind::Alignment { limit: MAX_ALIGNMENT, got: alignment })

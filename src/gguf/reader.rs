@@ -34,6 +34,13 @@ impl Part {
         source::load(path, options).and_then(Part::new).map_err(|kind| GgufError::new(path, kind))
     }
 
+    /// Opens a part that was found by its name, and checks that it is the one its name says.
+    fn open_sibling(path: &Path, options: &OpenOptions) -> Result<Part, GgufError> {
+        let part = Part::open(path, options)?;
+        split::check_sibling(path, part.keys).map_err(|kind| GgufError::new(path, kind))?;
+        Ok(part)
+    }
+
     fn new(map: Mmap) -> Result<Part, GgufErrorKind> {
         let index = parse(&map)?;
         let keys = PartKeys::read(&index.metadata)?;
@@ -44,8 +51,8 @@ impl Part {
 impl Gguf {
     /// Opens the model at `path`, which may name any part of a split model; the others are found beside it.
     ///
-    /// Element types this crate cannot compute with are no error here, so that such a file can be looked at; they are one in
-    /// [`Gguf::tensors`].
+    /// Element types this crate cannot compute with are no error here, so that such a file can be looked at;
+    /// they are one in [`Gguf::tensors`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Gguf, GgufError> {
         let named = Part::open(path, options)?;
         let resolved = split::resolve(path, named.keys);
@@ -55,9 +62,8 @@ impl Gguf {
         for (i, path) in paths.iter().enumerate() {
             let part = match named.take_if(|_| i == position) {
                 Some(part) => part,
-                None => Part::open(path, options)?,
+                None => Part::open_sibling(path, options)?,
             };
-            split::check_part(path, part.keys).map_err(|kind| GgufError::new(path, kind))?;
             parts.push(part);
         }
         Gguf::assemble(paths, parts)

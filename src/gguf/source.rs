@@ -11,8 +11,9 @@ use super::{GgufErrorKind, LooksLike};
 /// How to open a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenOptions {
-    /// Map the file, so that pages are read when they are first used and shared with other processes. If false, the whole file is
-    /// read into memory of its own; that is faster on some network drives and safe against changes of the file.
+    /// Map the file, so that pages are read when they are first used and shared with other processes. If
+    /// false, the whole file is read into memory of its own; that is faster on some network drives and safe
+    /// against changes of the file.
     pub mmap: bool,
 }
 
@@ -40,8 +41,8 @@ pub(super) fn load(path: &Path, options: &OpenOptions) -> Result<Mmap, GgufError
     }
     let file = File::open(path).map_err(failed("open"))?;
     if options.mmap {
-        // SAFETY: the mapping is read-only. Nothing in this crate writes to a file in place, and the module documentation tells users
-        // that nobody else may while it is open.
+        // SAFETY: the mapping is read-only. Nothing in this crate writes to a file in place, and the module
+        // documentation tells users that nobody else may while it is open.
         unsafe { Mmap::map(&file) }.map_err(failed("map"))
     } else {
         read(file, attributes.len()).map_err(failed("read"))

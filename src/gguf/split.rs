@@ -1,7 +1,8 @@
 //! Models split over several files.
 //!
-//! Part `i` of `n` is named `PREFIX-0000i-of-0000n.gguf`, counted from 1. Inside, `split.no` counts from 0, `split.count` is `n` and
-//! `split.tensors.count` is the number of tensors of all parts. Only the first part has the model's metadata.
+//! Part `i` of `n` is named `PREFIX-0000i-of-0000n.gguf`, counted from 1. Inside, `split.no` counts from 0,
+//! `split.count` is `n` and `split.tensors.count` is the number of tensors of all parts. Only the first part
+//! has the model's metadata.
 
 use std::path::{Path, PathBuf};
 
@@ -54,7 +55,8 @@ fn file_name(prefix: &str, no: u64, count: u64) -> String {
     format!("{prefix}-{no:05}-of-{count:05}.gguf")
 }
 
-/// The files of the set that `path` belongs to, in order, and which of them `path` is. A file that is not split is a set of one.
+/// The files of the set that `path` belongs to, in order, and which of them `path` is. A file that is not
+/// split is a set of one.
 pub(super) fn resolve(path: &Path, keys: Option<PartKeys>) -> Result<(Vec<PathBuf>, usize), GgufErrorKind> {
     let alone = || Ok((vec![path.to_owned()], 0));
     let (name, keys) = match (PartName::parse(path), keys) {
@@ -75,8 +77,8 @@ pub(super) fn resolve(path: &Path, keys: Option<PartKeys>) -> Result<(Vec<PathBu
     Ok((paths, (name.no - 1) as usize))
 }
 
-/// Checks that the part at `path`, one of a set of several, is the one its name says.
-pub(super) fn check_part(path: &Path, keys: Option<PartKeys>) -> Result<(), GgufErrorKind> {
+/// Checks that the file at `path`, one of those that [`resolve`] named, is the part its name says.
+pub(super) fn check_sibling(path: &Path, keys: Option<PartKeys>) -> Result<(), GgufErrorKind> {
     match (PartName::parse(path), keys) {
         (Some(name), Some(keys)) => check_name(&name, &keys),
         (Some(name), None) => Err(GgufErrorKind::PartWithoutKeys { named_count: name.count }),

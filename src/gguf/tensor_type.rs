@@ -75,14 +75,14 @@ impl From<DType> for TensorType {
     }
 }
 
-/// The name, such as `Q4_K` or `IQ2_XS`; `type 239` for a number nobody has given a name.
+/// The name, such as `Q4_K` or `IQ2_XS`; `unknown type 239` for a number nobody has given a name.
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.dtype(), self.foreign()) {
             (Some(dtype), _) => f.write_str(dtype.name()),
             (None, Some((_, name, Some(_)))) => f.write_str(name),
             (None, Some((id, name, None))) => write!(f, "{name} (type {id}, no longer in use)"),
-            (None, None) => write!(f, "type {}", self.0),
+            (None, None) => write!(f, "unknown type {}", self.0),
         }
     }
 }

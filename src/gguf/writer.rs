@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::{ALIGNMENT_KEY, Array, DEFAULT_ALIGNMENT, Metadata, MetadataError, TensorType, Value};
+use super::{
+    ALIGNMENT_KEY, Array, DEFAULT_ALIGNMENT, MAX_ALIGNMENT, MAX_KEY_BYTES, MAX_TENSOR_NAME_BYTES, Metadata,
+    MetadataError, TensorType, Value, is_valid_alignment,
+};
 use crate::error::Hint;
 use crate::tensor::{DType, Shape};
 
@@ -25,8 +28,18 @@ pub enum WriteError {
         /// The cause.
         source: io::Error,
     },
-    /// A tensor's bytes do not fit its shape and type.
-    #[error("tensor `{name}`: expected {} bytes for {shape} of {dtype}, got {got}", expected.map_or("whole blocks of".into(), |n| n.to_string()))]
+    /// A shape that no tensor of the type can have.
+    #[error("tensor `{name}`: expected extents of at least 1 and rows of whole {dtype} blocks, got {shape}")]
+    TensorShape {
+        /// The tensor.
+        name: String,
+        /// Its shape.
+        shape: Shape,
+        /// Its type.
+        dtype: DType,
+    },
+    /// A tensor's bytes do not fill its shape.
+    #[error("tensor `{name}`: expected {expected} bytes for {shape} of {dtype}, got {got}")]
     TensorSize {
         /// The tensor.
         name: String,
@@ -34,16 +47,24 @@ pub enum WriteError {
         shape: Shape,
         /// Its type.
         dtype: DType,
-        /// The size the shape asks for; `None` if its rows are not whole blocks.
-        expected: Option<usize>,
+        /// The size the shape asks for.
+        expected: usize,
         /// Bytes given.
         got: usize,
+    },
+    /// A name the format does not allow.
+    #[error("name `{name}`: expected 1 to {limit} bytes, got {}", name.len())]
+    Name {
+        /// The key or tensor name.
+        name: String,
+        /// Longest name allowed, in bytes.
+        limit: usize,
     },
     /// A tensor name given twice.
     #[error("tensor `{0}`: expected the name once, got it again")]
     DuplicateTensor(String),
     /// `general.alignment` is not a power of two that a reader accepts.
-    #[error("metadata key `{ALIGNMENT_KEY}`: expected a power of two from 8, got {0}")]
+    #[error("metadata key `{ALIGNMENT_KEY}`: expected a power of two from 8 to {MAX_ALIGNMENT}, got {0}")]
     Alignment(u64),
     /// `general.alignment` is not a number.
     #[error(transparent)]
@@ -59,7 +80,8 @@ struct Entry<'a> {
     bytes: Cow<'a, [u8]>,
 }
 
-/// A model being put together: metadata in order, then tensors in order. Tensor bytes are borrowed where possible.
+/// A model being put together: metadata in order, then tensors in order. Tensor bytes are borrowed where
+/// possible.
 #[derive(Default)]
 pub struct GgufBuilder<'a> {
     metadata: Metadata,
@@ -85,10 +107,12 @@ impl<'a> GgufBuilder<'a> {
         shape: Shape,
         bytes: impl Into<Cow<'a, [u8]>>,
     ) -> Result<&mut GgufBuilder<'a>, WriteError> {
+        check_name(name, MAX_TENSOR_NAME_BYTES)?;
         let (name, bytes) = (name.to_owned(), bytes.into());
-        let whole_rows = dtype.bytes_for(shape.row_len());
-        let expected = whole_rows.and_then(|row_bytes| row_bytes.checked_mul(shape.n_rows()));
-        if expected != Some(bytes.len()) {
+        let Some(expected) = size_in_bytes(dtype, shape) else {
+            return Err(WriteError::TensorShape { name, shape, dtype });
+        };
+        if expected != bytes.len() {
             return Err(WriteError::TensorSize { name, shape, dtype, expected, got: bytes.len() });
         }
         if self.tensors.iter().any(|entry| entry.name == name) {
@@ -111,16 +135,16 @@ impl<'a> GgufBuilder<'a> {
 
     /// The file as bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, WriteError> {
-        let alignment = self.alignment()?;
+        let alignment = self.checked_alignment()?;
         let mut bytes = Vec::new();
         self.write(&mut bytes, alignment).expect("writing to a Vec cannot fail");
         Ok(bytes)
     }
 
-    /// Writes the file at `path`. It appears complete or not at all: a temporary file beside it is renamed at the end, so a model
-    /// that is mapped under the same name stays intact.
+    /// Writes the file at `path`. It appears complete or not at all: a temporary file beside it is renamed at
+    /// the end, so a model that is mapped under the same name stays intact.
     pub fn write_to(&self, path: &Path) -> Result<(), WriteError> {
-        let alignment = self.alignment()?;
+        let alignment = self.checked_alignment()?;
         let failed = |source| WriteError::Io { path: path.to_owned(), source };
         let file_name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
         let mut temporary = file_name.to_owned();
@@ -140,10 +164,11 @@ impl<'a> GgufBuilder<'a> {
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
 
-    fn alignment(&self) -> Result<u64, WriteError> {
+    /// Checks the metadata and returns the alignment it asks for.
+    fn checked_alignment(&self) -> Result<u64, WriteError> {
+        self.metadata.iter().try_for_each(|(key, _)| check_name(key, MAX_KEY_BYTES))?;
         let alignment = self.metadata.u64(ALIGNMENT_KEY)?.unwrap_or(DEFAULT_ALIGNMENT);
-        let valid = alignment.is_power_of_two() && alignment >= 8;
-        if valid { Ok(alignment) } else { Err(WriteError::Alignment(alignment)) }
+        if is_valid_alignment(alignment) { Ok(alignment) } else { Err(WriteError::Alignment(alignment)) }
     }
 
     fn write(&self, out: impl Write, alignment: u64) -> io::Result<()> {
@@ -169,6 +194,21 @@ impl<'a> GgufBuilder<'a> {
         }
         Ok(())
     }
+}
+
+fn check_name(name: &str, limit: usize) -> Result<(), WriteError> {
+    let valid = (1..=limit).contains(&name.len());
+    if valid { Ok(()) } else { Err(WriteError::Name { name: name.to_owned(), limit }) }
+}
+
+/// The size of a tensor; `None` for an empty extent, a row that ends inside a block, or a size that
+/// overflows.
+fn size_in_bytes(dtype: DType, shape: Shape) -> Option<usize> {
+    let n_elems = shape.0.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent))?;
+    if n_elems == 0 || !shape.row_len().is_multiple_of(dtype.block_elems()) {
+        return None;
+    }
+    dtype.bytes_for(n_elems)
 }
 
 /// Counts what is written, for padding.
