@@ -32,7 +32,9 @@ impl StreamDecoder {
             text.push_str(chunk.valid());
             n_taken += chunk.valid().len();
             let invalid = chunk.invalid();
-            if invalid.is_empty() || (n_taken + invalid.len() == self.pending.len() && may_become_valid(invalid)) {
+            if invalid.is_empty()
+                || (n_taken + invalid.len() == self.pending.len() && may_become_valid(invalid))
+            {
                 break;
             }
             text.push(char::REPLACEMENT_CHARACTER);
@@ -57,14 +59,14 @@ fn may_become_valid(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::vocab::StringTable;
     use super::*;
+    use crate::gguf::StrArray;
 
     fn decoder(tokens: &[&[u8]]) -> StreamDecoder {
-        let table = StringTable::collect("tokens", tokens.iter().copied()).expect("small");
+        let table = tokens.iter().collect::<StrArray>();
         // User-defined, so that the bytes are taken as they stand.
         let types = vec![TokenType::UserDefined; tokens.len()];
-        StreamDecoder::new(Arc::new(Pieces::new(&table, types).expect("small")))
+        StreamDecoder::new(Arc::new(Pieces::new(&table, types)))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What can go wrong with a vocabulary, and with encoding a text.
 
 use crate::error::Hint;
+use crate::gguf::MetadataError;
 
 /// Why a vocabulary cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -17,20 +18,9 @@ pub enum TokenizerError {
         /// The name in the file.
         got: String,
     },
-    /// A metadata key that a tokenizer needs is absent.
-    #[error("tokenizer: {key}: missing")]
-    Missing {
-        /// The metadata key.
-        key: &'static str,
-    },
-    /// A metadata value is not of the type that its key has.
-    #[error("tokenizer: {key}: {reason}")]
-    Metadata {
-        /// The metadata key.
-        key: &'static str,
-        /// What the metadata reader says about it.
-        reason: String,
-    },
+    /// A metadata key is missing or of the wrong type.
+    #[error("tokenizer: {0}")]
+    Metadata(#[from] MetadataError),
     /// Two arrays that describe the same tokens disagree in length.
     #[error("tokenizer: {key}: expected at least {expected} entries (one per token), got {got}")]
     Length {
@@ -51,18 +41,22 @@ pub enum TokenizerError {
         /// The higher id.
         second: u32,
     },
-    /// The strings of one array add up to more than this crate addresses.
-    #[error("tokenizer: {key}: expected at most 4 GiB of text and 2^32 entries, got more")]
+    /// An array has more entries than an id can count.
+    #[error("tokenizer: {key}: expected under 4294967295 entries, got {got}")]
     TooLarge {
         /// The metadata key.
         key: &'static str,
+        /// Entries in the array.
+        got: usize,
     },
 }
 
 impl Hint for TokenizerError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Model { .. } => Some("only byte-level BPE vocabularies (Qwen, Llama 3, SmolLM, GPT-2 …) work".into()),
+            Self::Model { .. } => {
+                Some("only byte-level BPE vocabularies (Qwen, Llama 3, SmolLM, GPT-2 …) work".into())
+            }
             Self::Pre { .. } => {
                 Some(format!("known pre-tokenizers: {}", super::pretokenizer::known_names().join(", ")))
             }

@@ -30,4 +30,4 @@ pub use chat::{ChatTemplate, Prompt, RenderInput, TemplateError};
 pub use decode::StreamDecoder;
 pub use error::{EncodeError, TokenizerError};
 pub use tokenizer::{Specials, Tokenizer};
-pub use vocab::{SpecialIds, StringTable, TokenType, Vocab};
+pub use vocab::{SpecialIds, TokenType, Vocab};

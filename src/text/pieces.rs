@@ -1,28 +1,27 @@
 //! The bytes that each id stands for.
 
 use super::alphabet;
-use super::vocab::{StringTable, TokenType};
+use super::vocab::TokenType;
+use crate::gguf::StrArray;
 
 /// Bytes and type of every id.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    bytes: StringTable,
+    bytes: StrArray,
     types: Vec<TokenType>,
 }
 
 impl Pieces {
-    /// Decodes the token texts. `None` when the bytes do not fit a table, which the texts did.
-    pub(super) fn new(tokens: &StringTable, types: Vec<TokenType>) -> Option<Self> {
-        let mut bytes = StringTable::with_capacity(tokens.len(), tokens.len().saturating_mul(8));
+    /// Decodes the token texts; `types` has one entry per token.
+    pub(super) fn new(tokens: &StrArray, types: Vec<TokenType>) -> Self {
+        let mut bytes = StrArray::with_capacity(tokens.len());
         let mut piece = Vec::new();
-        for (id, text) in tokens.iter().enumerate() {
+        for (text, &token_type) in tokens.iter().zip(&types) {
             piece.clear();
-            decode(text, types[id], &mut piece);
-            if !bytes.push(&piece) {
-                return None;
-            }
+            decode(text, token_type, &mut piece);
+            bytes.push(&piece);
         }
-        Some(Self { bytes, types })
+        Self { bytes, types }
     }
 
     /// Number of ids.
@@ -32,7 +31,7 @@ impl Pieces {
 
     /// Bytes of `id`; empty for an id beyond the vocabulary.
     pub(super) fn bytes(&self, id: u32) -> &[u8] {
-        self.bytes.get(id as usize)
+        self.bytes.get(id as usize).unwrap_or_default()
     }
 
     /// Type of `id`; [`TokenType::Undefined`] for an id beyond the vocabulary.

@@ -63,7 +63,16 @@ macro_rules! contractions {
 /// The rule of the tiktoken family, with the given letters, digits and marks after punctuation.
 macro_rules! tiktoken {
     ($letters:literal, $digits:literal, $punctuation:literal) => {
-        concat!(contractions!(), r"|[^\r\n\p{L}\p{N}]?", $letters, "|", $digits, "| ?", $punctuation, r"|\s*[\r\n]+|\s+")
+        concat!(
+            contractions!(),
+            r"|[^\r\n\p{L}\p{N}]?",
+            $letters,
+            "|",
+            $digits,
+            "| ?",
+            $punctuation,
+            r"|\s*[\r\n]+|\s+"
+        )
     };
 }
 
@@ -109,7 +118,17 @@ const fn row(names: &'static [&'static str], stages: &'static [Stage]) -> Row {
 
 const ROWS: &[Row] = &[
     row(
-        &["qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"],
+        &[
+            "qwen2",
+            "deepseek-r1-qwen",
+            "kormo",
+            "f2llmv2",
+            "megrez",
+            "stablelm2",
+            "hunyuan",
+            "solar-open",
+            "grok-2",
+        ],
         &[QWEN2],
     ),
     row(&["qwen35"], &[QWEN35]),
@@ -202,7 +221,11 @@ impl Pretokenizer {
     }
 
     /// Calls `word` for each word of `text`, in order; together they are `text`.
-    pub(super) fn split<'t>(&self, text: &'t str, word: &mut dyn FnMut(&'t str)) -> Result<(), Box<fancy_regex::Error>> {
+    pub(super) fn split<'t>(
+        &self,
+        text: &'t str,
+        word: &mut dyn FnMut(&'t str),
+    ) -> Result<(), Box<fancy_regex::Error>> {
         split_by(&self.stages, text, word)
     }
 }
@@ -245,14 +268,19 @@ fn kept(spaces: Spaces, matched: &str, is_last: bool) -> usize {
     };
     let Some(last) = matched.chars().next_back() else { return matched.len() };
     let n_before = matched.len() - last.len_utf8();
-    if gives && !is_last && n_before > 0 && matched.chars().all(char::is_whitespace) { n_before } else { matched.len() }
+    if gives && !is_last && n_before > 0 && matched.chars().all(char::is_whitespace) {
+        n_before
+    } else {
+        matched.len()
+    }
 }
 
 fn compiled<'r>(stage: &Stage, regex: &'r OnceLock<Regex>) -> Result<&'r Regex, Box<fancy_regex::Error>> {
     if let Some(regex) = regex.get() {
         return Ok(regex);
     }
-    let built = RegexBuilder::new(stage.pattern).backtrack_limit(BACKTRACK_LIMIT).build().map_err(Box::new)?;
+    let built =
+        RegexBuilder::new(stage.pattern).backtrack_limit(BACKTRACK_LIMIT).build().map_err(Box::new)?;
     Ok(regex.get_or_init(|| built))
 }
 
@@ -269,7 +297,8 @@ mod tests {
 
     #[test]
     fn every_rule_compiles_and_loses_no_text() {
-        let text = "I'LL say  'hi' (twice)\r\n\n\t x123456,7\u{a0}\u{3000}日本語 कि\u{0}ÀéB NaïveCamelCase/\n  ";
+        let text =
+            "I'LL say  'hi' (twice)\r\n\n\t x123456,7\u{a0}\u{3000}日本語 कि\u{0}ÀéB NaïveCamelCase/\n  ";
         for name in known_names() {
             assert_eq!(words(name, text).concat(), text, "{name}");
         }

@@ -3,7 +3,8 @@
 //! Files are often wrong about this, so tokens with well-known texts get their role from the text, as llama.cpp does.
 
 use super::table::TextIndex;
-use super::vocab::{SpecialIds, StringTable, TokenType};
+use super::vocab::{SpecialIds, TokenType};
+use crate::gguf::StrArray;
 
 /// Texts that end a generation wherever they are a token.
 const END_OF_GENERATION: &[&str] = &[
@@ -86,7 +87,7 @@ const ALWAYS_PRINTED: &[&str] = &["<|channel|>", "<|message|>", "<|start|>", "<|
 
 /// The roles of a vocabulary being settled.
 pub(super) struct Roles<'a> {
-    pub(super) tokens: &'a StringTable,
+    pub(super) tokens: &'a StrArray,
     pub(super) index: &'a TextIndex,
     pub(super) ids: &'a mut SpecialIds,
     pub(super) types: &'a mut [TokenType],
@@ -115,12 +116,13 @@ impl Roles<'_> {
         }
         *self.ids = ids;
         let mut ends: Vec<u32> = [ids.fim_pad, ids.fim_rep, ids.fim_sep].into_iter().flatten().collect();
-        for id in END_OF_GENERATION.iter().filter_map(|text| self.id_of(text)).collect::<Vec<_>>() {
-            self.make_control(id);
-            ends.push(id);
+        for text in END_OF_GENERATION {
+            let id = self.id_of(text);
+            id.map(|id| self.make_control(id));
+            ends.extend(id);
         }
-        for id in ALWAYS_PRINTED.iter().filter_map(|text| self.id_of(text)) {
-            self.types[id as usize] = TokenType::UserDefined;
+        for text in ALWAYS_PRINTED {
+            self.id_of(text).map(|id| self.types[id as usize] = TokenType::UserDefined);
         }
         ends.extend([ids.eos, ids.eot, ids.eom].into_iter().flatten());
         self.keep_marks_inside_an_answer(&mut ends);
@@ -133,7 +135,8 @@ impl Roles<'_> {
         let n_vocab = self.tokens.len();
         for (key, role) in self.ids.roles_mut() {
             if let Some(id) = role.take_if(|id| *id as usize >= n_vocab) {
-                self.warnings.push(format!("{key}: {id} is beyond the vocabulary of {n_vocab} tokens; ignored"));
+                self.warnings
+                    .push(format!("{key}: {id} is beyond the vocabulary of {n_vocab} tokens; ignored"));
             }
         }
     }

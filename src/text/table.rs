@@ -5,7 +5,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::vocab::StringTable;
+use crate::gguf::StrArray;
 
 /// Multiplies to 128 bits and folds the halves: every input bit reaches every output bit.
 fn fold_multiply(a: u64, b: u64) -> u64 {
@@ -33,7 +33,7 @@ fn hash_bytes(seed: u64, bytes: &[u8]) -> u64 {
     fold_multiply(hash ^ u64::from_le_bytes(last), MIX ^ seed)
 }
 
-/// Text → id over the strings of a [`StringTable`], which every call is given.
+/// Text → id over the strings of a [`StrArray`], which every call is given.
 #[derive(Debug)]
 pub(super) struct TextIndex {
     /// `0` is empty; otherwise the upper half of the hash, and id + 1.
@@ -52,8 +52,8 @@ impl TextIndex {
     }
 
     /// Adds string `id` of `table`.
-    pub(super) fn insert(&mut self, table: &StringTable, id: u32) -> Result<(), Taken> {
-        let text = table.get(id as usize);
+    pub(super) fn insert(&mut self, table: &StrArray, id: u32) -> Result<(), Taken> {
+        let text = table.get(id as usize).unwrap_or_default();
         match self.probe(table, text) {
             Ok(found) => Err(Taken(found)),
             Err((slot, tag)) => {
@@ -64,12 +64,12 @@ impl TextIndex {
     }
 
     /// The id whose string is `text`.
-    pub(super) fn get(&self, table: &StringTable, text: &[u8]) -> Option<u32> {
+    pub(super) fn get(&self, table: &StrArray, text: &[u8]) -> Option<u32> {
         self.probe(table, text).ok()
     }
 
     /// The id of `text`, or the empty slot and the tag with which to add it.
-    fn probe(&self, table: &StringTable, text: &[u8]) -> Result<u32, (usize, u64)> {
+    fn probe(&self, table: &StrArray, text: &[u8]) -> Result<u32, (usize, u64)> {
         let hash = hash_bytes(self.seed, text);
         let tag = hash & 0xffff_ffff_0000_0000;
         let mask = self.slots.len() - 1;
@@ -81,7 +81,7 @@ impl TextIndex {
             }
             if entry & 0xffff_ffff_0000_0000 == tag {
                 let id = entry as u32 - 1;
-                if table.get(id as usize) == text {
+                if table.get(id as usize) == Some(text) {
                     return Ok(id);
                 }
             }
@@ -111,19 +111,13 @@ struct MergeSlot {
 pub(super) struct MergeTable {
     slots: Vec<MergeSlot>,
     seed: u64,
-    len: usize,
 }
 
 impl MergeTable {
     /// An empty table for up to `n_entries` merges.
     pub(super) fn with_capacity(n_entries: usize) -> Self {
         let empty = MergeSlot { pair: 0, merge: Merge { rank: NO_RANK, merged: 0 } };
-        Self { slots: vec![empty; n_slots_for(n_entries)], seed: random_seed(), len: 0 }
-    }
-
-    /// Number of merges.
-    pub(super) fn len(&self) -> usize {
-        self.len
+        Self { slots: vec![empty; n_slots_for(n_entries)], seed: random_seed() }
     }
 
     /// Adds a merge, unless the pair has one already: the first is the more urgent.
@@ -132,7 +126,6 @@ impl MergeTable {
         let slot = self.slot_of(pair);
         if self.slots[slot].merge.rank == NO_RANK {
             self.slots[slot] = MergeSlot { pair, merge };
-            self.len += 1;
         }
     }
 
@@ -163,7 +156,7 @@ mod tests {
     #[test]
     fn every_inserted_text_is_found_again_and_no_other() {
         let texts: Vec<String> = (0..5000).map(|i| format!("token {i}")).collect();
-        let table = StringTable::collect("tokens", texts.iter().map(|t| t.as_bytes())).expect("small");
+        let table = StrArray::from_iter(&texts);
         let mut index = TextIndex::with_capacity(table.len());
         for id in 0..5000 {
             assert_eq!(index.insert(&table, id), Ok(()));
@@ -183,6 +176,5 @@ mod tests {
         merges.insert(1, 2, Merge { rank: 4, merged: 11 });
         assert_eq!(merges.get(1, 2), Merge { rank: 3, merged: 10 });
         assert_eq!(merges.get(2, 1).rank, NO_RANK);
-        assert_eq!(merges.len(), 1);
     }
 }

@@ -13,7 +13,8 @@ use super::pretokenizer::{DEFAULT_NAME, Pretokenizer};
 use super::roles::Roles;
 use super::specials::{Special, SpecialSet, Trust};
 use super::table::{Merge, MergeTable, Taken, TextIndex};
-use super::vocab::{SpecialIds, StringTable, TokenType, Vocab};
+use super::vocab::{self, SpecialIds, TokenType, Vocab};
+use crate::gguf::StrArray;
 
 /// Whether control tokens that a text spells out become control tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub enum Specials {
 #[derive(Debug)]
 pub struct Tokenizer {
     /// Token texts as in the file.
-    tokens: StringTable,
+    tokens: StrArray,
     index: TextIndex,
     bpe: Bpe,
     pretokenizer: Pretokenizer,
@@ -49,26 +50,25 @@ impl Tokenizer {
     ///
     /// # Errors
     /// [`TokenizerError`] for another algorithm, an unknown pre-tokenizer, arrays that disagree, and duplicate tokens.
-    pub fn new(vocab: Vocab) -> Result<Self, TokenizerError> {
-        if vocab.model != "gpt2" {
-            return Err(TokenizerError::Model { got: vocab.model });
-        }
+    pub fn new(vocab: Vocab<'_>) -> Result<Self, TokenizerError> {
+        vocab::check_model(vocab.model)?;
         let mut warnings = Vec::new();
         let pretokenizer = pretokenizer(vocab.pre, &mut warnings)?;
-        let mut types = token_types(&vocab.tokens, vocab.types, &mut warnings)?;
         let tokens = vocab.tokens;
-        let index = index(&tokens, &mut warnings)?;
-        let bpe = bpe(&tokens, &index, &vocab.merges, &mut warnings);
+        check_size("tokenizer.ggml.tokens", tokens)?;
+        check_size("tokenizer.ggml.merges", vocab.merges)?;
+        let mut types = token_types(tokens, vocab.types, &mut warnings)?;
+        let index = index(tokens, &mut warnings)?;
+        let bpe = bpe(tokens, &index, vocab.merges, &mut warnings);
         let mut ids = vocab.ids;
         let roles =
-            Roles { tokens: &tokens, index: &index, ids: &mut ids, types: &mut types, warnings: &mut warnings };
+            Roles { tokens, index: &index, ids: &mut ids, types: &mut types, warnings: &mut warnings };
         let ends = roles.settle();
-        let specials = specials(&tokens, &types, &mut warnings);
-        let pieces =
-            Pieces::new(&tokens, types).ok_or(TokenizerError::TooLarge { key: "tokenizer.ggml.tokens" })?;
+        let specials = specials(tokens, &types, &mut warnings);
+        let pieces = Pieces::new(tokens, types);
         let add_bos = with_id("bos", vocab.add_bos.unwrap_or(pretokenizer.add_bos), ids.bos, &mut warnings);
         let add_eos = with_id("eos", vocab.add_eos.unwrap_or(false), ids.eos, &mut warnings);
-        let pieces = Arc::new(pieces);
+        let (tokens, pieces) = (tokens.clone(), Arc::new(pieces));
         Ok(Self { tokens, index, bpe, pretokenizer, specials, pieces, ids, ends, add_bos, add_eos, warnings })
     }
 
@@ -237,17 +237,27 @@ impl Tokenizer {
     }
 }
 
-fn pretokenizer(name: Option<String>, warnings: &mut Vec<String>) -> Result<Pretokenizer, TokenizerError> {
+/// Ids and ranks count in 32 bits and keep the highest value for "none".
+fn check_size(key: &'static str, array: &StrArray) -> Result<(), TokenizerError> {
+    if array.len() >= u32::MAX as usize {
+        return Err(TokenizerError::TooLarge { key, got: array.len() });
+    }
+    Ok(())
+}
+
+fn pretokenizer(name: Option<&str>, warnings: &mut Vec<String>) -> Result<Pretokenizer, TokenizerError> {
     let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| {
-        warnings.push("tokenizer.ggml.pre: missing; words are cut by the default rule, which may be wrong".into());
-        DEFAULT_NAME.into()
+        warnings.push(
+            "tokenizer.ggml.pre: missing; words are cut by the default rule, which may be wrong".into(),
+        );
+        DEFAULT_NAME
     });
-    Pretokenizer::named(&name).ok_or(TokenizerError::Pre { got: name })
+    Pretokenizer::named(name).ok_or_else(|| TokenizerError::Pre { got: name.to_owned() })
 }
 
 fn token_types(
-    tokens: &StringTable,
-    types: Option<Vec<i32>>,
+    tokens: &StrArray,
+    types: Option<Vec<i64>>,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<TokenType>, TokenizerError> {
     let key = "tokenizer.ggml.token_type";
@@ -256,16 +266,20 @@ fn token_types(
         return Err(TokenizerError::Length { key, expected: tokens.len(), got: types.len() });
     }
     if types.len() > tokens.len() {
-        warnings.push(format!("{key}: {} entries for {} tokens; the rest ignored", types.len(), tokens.len()));
+        warnings.push(format!(
+            "{key}: {} entries for {} tokens; the rest ignored",
+            types.len(),
+            tokens.len()
+        ));
     }
     Ok(types.iter().take(tokens.len()).map(|&number| number.into()).collect())
 }
 
-fn index(tokens: &StringTable, warnings: &mut Vec<String>) -> Result<TextIndex, TokenizerError> {
+fn index(tokens: &StrArray, warnings: &mut Vec<String>) -> Result<TextIndex, TokenizerError> {
     let mut index = TextIndex::with_capacity(tokens.len());
     let mut n_odd = 0;
     for id in 0..tokens.len() as u32 {
-        let text = tokens.get(id as usize);
+        let text = tokens.get(id as usize).unwrap_or_default();
         if text.is_empty() {
             n_odd += 1;
             continue;
@@ -283,7 +297,7 @@ fn index(tokens: &StringTable, warnings: &mut Vec<String>) -> Result<TextIndex, 
     Ok(index)
 }
 
-fn bpe(tokens: &StringTable, index: &TextIndex, merges: &StringTable, warnings: &mut Vec<String>) -> Bpe {
+fn bpe(tokens: &StrArray, index: &TextIndex, merges: &StrArray, warnings: &mut Vec<String>) -> Bpe {
     let mut byte_ids = [NO_ID; 256];
     for (byte, id) in byte_ids.iter_mut().enumerate() {
         let mut spelled = Vec::new();
@@ -304,7 +318,7 @@ fn bpe(tokens: &StringTable, index: &TextIndex, merges: &StringTable, warnings: 
             "tokenizer.ggml.merges: {} of {} join no two tokens to a third and are ignored, the first is '{}'",
             dropped.len(),
             merges.len(),
-            String::from_utf8_lossy(merges.get(first)),
+            String::from_utf8_lossy(merges.get(first).unwrap_or_default()),
         ));
     }
     Bpe { merges: table, byte_ids }
@@ -312,7 +326,7 @@ fn bpe(tokens: &StringTable, index: &TextIndex, merges: &StringTable, warnings: 
 
 /// Turns `left right` into ids.
 struct MergeReader<'a> {
-    tokens: &'a StringTable,
+    tokens: &'a StrArray,
     index: &'a TextIndex,
     joined: Vec<u8>,
     /// Result of the merge before: in most vocabularies the next one follows it.
@@ -332,7 +346,7 @@ impl MergeReader<'_> {
 
     fn merged(&mut self, left: &[u8], right: &[u8]) -> Option<u32> {
         let guess = self.last.wrapping_add(1);
-        let text = self.tokens.get(guess as usize);
+        let text = self.tokens.get(guess as usize).unwrap_or_default();
         if text.len() == left.len() + right.len() && text.starts_with(left) && text.ends_with(right) {
             return Some(guess);
         }
@@ -343,7 +357,7 @@ impl MergeReader<'_> {
     }
 }
 
-fn specials(tokens: &StringTable, types: &[TokenType], warnings: &mut Vec<String>) -> SpecialSet {
+fn specials(tokens: &StrArray, types: &[TokenType], warnings: &mut Vec<String>) -> SpecialSet {
     let mut specials = Vec::new();
     for (id, &token_type) in types.iter().enumerate() {
         let trusted_only = match token_type {
@@ -351,9 +365,10 @@ fn specials(tokens: &StringTable, types: &[TokenType], warnings: &mut Vec<String
             TokenType::UserDefined => false,
             _ => continue,
         };
-        match std::str::from_utf8(tokens.get(id)) {
+        match std::str::from_utf8(tokens.get(id).unwrap_or_default()) {
             Ok(text) => specials.push(Special { id: id as u32, text: text.into(), trusted_only }),
-            Err(_) => warnings.push(format!("tokenizer.ggml.tokens: special token {id} is not UTF-8; never matched")),
+            Err(_) => warnings
+                .push(format!("tokenizer.ggml.tokens: special token {id} is not UTF-8; never matched")),
         }
     }
     SpecialSet::new(specials)
@@ -362,7 +377,9 @@ fn specials(tokens: &StringTable, types: &[TokenType], warnings: &mut Vec<String
 /// `wanted`, if there is an id to add.
 fn with_id(role: &str, wanted: bool, id: Option<u32>, warnings: &mut Vec<String>) -> bool {
     if wanted && id.is_none() {
-        warnings.push(format!("tokenizer.ggml.add_{role}_token: true, but the file names no {role} token; ignored"));
+        warnings.push(format!(
+            "tokenizer.ggml.add_{role}_token: true, but the file names no {role} token; ignored"
+        ));
     }
     wanted && id.is_some()
 }

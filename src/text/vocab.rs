@@ -1,73 +1,11 @@
 //! What a GGUF file says about its vocabulary, as plain data.
 
 use super::error::TokenizerError;
+use crate::gguf::{Metadata, StrArray};
 
-/// Many byte strings in one allocation.
-#[derive(Clone, Debug, Default)]
-pub struct StringTable {
-    bytes: Vec<u8>,
-    /// End of each string in `bytes`.
-    ends: Vec<u32>,
-}
-
-impl StringTable {
-    /// An empty table with room for `n_strings` strings of `n_bytes` bytes in all.
-    pub fn with_capacity(n_strings: usize, n_bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(n_bytes), ends: Vec::with_capacity(n_strings) }
-    }
-
-    /// Appends a string; `false`, with the table unchanged, when it is full (4 GiB of bytes or 2³² − 1 strings).
-    #[must_use]
-    pub fn push(&mut self, string: &[u8]) -> bool {
-        match u32::try_from(self.bytes.len() + string.len()) {
-            Ok(end) if self.ends.len() < u32::MAX as usize => {
-                self.bytes.extend_from_slice(string);
-                self.ends.push(end);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Number of strings.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether there is no string.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// String `i`; empty when there is no such string.
-    pub fn get(&self, i: usize) -> &[u8] {
-        let Some(&end) = self.ends.get(i) else { return &[] };
-        let start = if i == 0 { 0 } else { self.ends[i - 1] };
-        &self.bytes[start as usize..end as usize]
-    }
-
-    /// The strings in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.len()).map(|i| self.get(i))
-    }
-
-    /// Copies `strings`; `key` names the metadata array in the error.
-    ///
-    /// # Errors
-    /// [`TokenizerError::TooLarge`] when the strings do not fit.
-    pub fn collect<'s>(
-        key: &'static str,
-        strings: impl ExactSizeIterator<Item = &'s [u8]>,
-    ) -> Result<Self, TokenizerError> {
-        let n_strings = strings.len();
-        let mut table = Self::with_capacity(n_strings, n_strings.saturating_mul(8));
-        for string in strings {
-            if !table.push(string) {
-                return Err(TokenizerError::TooLarge { key });
-            }
-        }
-        Ok(table)
-    }
+/// Refuses every algorithm but byte-level BPE.
+pub(super) fn check_model(model: &str) -> Result<(), TokenizerError> {
+    if model == "gpt2" { Ok(()) } else { Err(TokenizerError::Model { got: model.to_owned() }) }
 }
 
 /// What a token is for, as `tokenizer.ggml.token_type` says.
@@ -89,8 +27,8 @@ pub enum TokenType {
     Undefined,
 }
 
-impl From<i32> for TokenType {
-    fn from(number: i32) -> Self {
+impl From<i64> for TokenType {
+    fn from(number: i64) -> Self {
         match number {
             1 => Self::Normal,
             2 => Self::Unknown,
@@ -150,22 +88,55 @@ impl SpecialIds {
 }
 
 /// The tokenizer metadata of a model.
-#[derive(Clone, Debug, Default)]
-pub struct Vocab {
+#[derive(Clone, Debug)]
+pub struct Vocab<'a> {
     /// `tokenizer.ggml.model`: the algorithm.
-    pub model: String,
+    pub model: &'a str,
     /// `tokenizer.ggml.pre`: how text is cut into words; `None` when the file does not say.
-    pub pre: Option<String>,
+    pub pre: Option<&'a str>,
     /// `tokenizer.ggml.tokens`: the text of each id, in the byte-level alphabet for ordinary tokens.
-    pub tokens: StringTable,
+    pub tokens: &'a StrArray,
     /// `tokenizer.ggml.token_type`: one number per token; `None` means that all are ordinary.
-    pub types: Option<Vec<i32>>,
+    pub types: Option<Vec<i64>>,
     /// `tokenizer.ggml.merges`: `left right`, most urgent first.
-    pub merges: StringTable,
+    pub merges: &'a StrArray,
     /// Ids with a role. A role that the file leaves out stays out: no default id is assumed.
     pub ids: SpecialIds,
     /// `tokenizer.ggml.add_bos_token`; `None` leaves it to the pre-tokenizer's custom.
     pub add_bos: Option<bool>,
     /// `tokenizer.ggml.add_eos_token`.
     pub add_eos: Option<bool>,
+}
+
+impl<'a> Vocab<'a> {
+    /// Reads the `tokenizer.ggml.*` keys.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Metadata`] for a key that is missing or of the wrong type, [`TokenizerError::Model`] before
+    /// that for another algorithm, which may have other keys.
+    pub fn from_metadata(metadata: &'a Metadata) -> Result<Self, TokenizerError> {
+        let model = metadata.require_str("tokenizer.ggml.model")?;
+        check_model(model)?;
+        let mut ids = SpecialIds::default();
+        for (key, role) in ids.roles_mut() {
+            *role = metadata.u32(key)?;
+        }
+        for (key, role) in [
+            ("tokenizer.ggml.prefix_token_id", &mut ids.fim_pre),
+            ("tokenizer.ggml.suffix_token_id", &mut ids.fim_suf),
+            ("tokenizer.ggml.middle_token_id", &mut ids.fim_mid),
+        ] {
+            *role = role.or(metadata.u32(key)?);
+        }
+        Ok(Self {
+            model,
+            pre: metadata.str("tokenizer.ggml.pre")?,
+            tokens: metadata.require_str_array("tokenizer.ggml.tokens")?,
+            types: metadata.i64_array("tokenizer.ggml.token_type")?,
+            merges: metadata.require_str_array("tokenizer.ggml.merges")?,
+            ids,
+            add_bos: metadata.bool("tokenizer.ggml.add_bos_token")?,
+            add_eos: metadata.bool("tokenizer.ggml.add_eos_token")?,
+        })
+    }
 }

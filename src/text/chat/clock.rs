@@ -148,7 +148,10 @@ mod tests {
     #[test]
     fn directives_pad_as_asked_and_unknown_ones_stay() {
         let time = DateTime::from_unix_seconds(1_751_619_907);
-        assert_eq!(time.strftime("%-d %e %B %b %y %I%p %-H %% %Q %-Q %"), "4  4 July Jul 25 09AM 9 % %Q %-Q %");
+        assert_eq!(
+            time.strftime("%-d %e %B %b %y %I%p %-H %% %Q %-Q %"),
+            "4  4 July Jul 25 09AM 9 % %Q %-Q %"
+        );
         assert_eq!(time.strftime("%F %T %c"), "2025-07-04 09:05:07 Fri Jul  4 09:05:07 2025");
     }
 }

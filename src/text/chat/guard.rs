@@ -111,13 +111,18 @@ impl Guard<'_> {
 
     /// Renders with `spans` of every string replaced. `None` when the template does something else with that.
     fn attempt(&self, spans: &dyn Fn(&str) -> Vec<Range<usize>>) -> Option<Vec<Range<usize>>> {
-        let mut placeholders = Placeholders { taken: self.private_use_characters(), texts: Vec::new(), ran_out: false };
+        let mut placeholders =
+            Placeholders { taken: self.private_use_characters(), texts: Vec::new(), ran_out: false };
         let mut replace = |text: &str| placeholders.replace(text, &spans(text));
         let messages = mapped(self.input.messages, &mut replace);
         let tools = self.input.tools.map(|tools| mapped(tools, &mut replace));
         let kwargs = self.input.kwargs.map(|kwargs| mapped_object(kwargs, &mut replace));
-        let input =
-            RenderInput { messages: &messages, tools: tools.as_ref(), kwargs: kwargs.as_ref(), ..*self.input };
+        let input = RenderInput {
+            messages: &messages,
+            tools: tools.as_ref(),
+            kwargs: kwargs.as_ref(),
+            ..*self.input
+        };
         let (text, ranges) = placeholders.restore(&self.template.render(&input).ok()?);
         (text == self.text && !placeholders.ran_out).then(|| joined(ranges))
     }
@@ -182,7 +187,8 @@ impl Placeholders {
             return Some(*placeholder);
         }
         let first = self.texts.last().map_or(FIRST_PLACEHOLDER, |(last, _)| *last);
-        let is_free = |c: &char| self.taken.binary_search(c).is_err() && self.texts.last().is_none_or(|(l, _)| l < c);
+        let is_free =
+            |c: &char| self.taken.binary_search(c).is_err() && self.texts.last().is_none_or(|(l, _)| l < c);
         let placeholder = (first..=char::MAX).find(is_free)?;
         self.texts.push((placeholder, text.to_owned()));
         Some(placeholder)

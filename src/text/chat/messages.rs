@@ -115,8 +115,13 @@ mod tests {
             {"role": "assistant", "tool_calls": [1]},
             {"role": "user", "content": "plain"},
         ]);
-        let contents: Vec<Value> =
-            normalised(given).expect("valid").as_array().expect("list").iter().map(|m| m["content"].clone()).collect();
+        let contents: Vec<Value> = normalised(given)
+            .expect("valid")
+            .as_array()
+            .expect("list")
+            .iter()
+            .map(|m| m["content"].clone())
+            .collect();
         assert_eq!(contents, [json!("a\nb"), json!(""), json!(""), json!("plain")]);
     }
 

@@ -1,6 +1,7 @@
 //! From messages to prompt text: the model's own template, rendered as transformers renders it.
 
 mod clock;
+mod dialect;
 mod guard;
 mod messages;
 mod python;

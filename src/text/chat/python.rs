@@ -1,6 +1,6 @@
 //! JSON as Python writes it: the `tojson` filter of transformers' templates.
 
-use minijinja::value::{Kwargs, ViaDeserialize};
+use minijinja::value::{Kwargs, Serde};
 use minijinja::{Error, ErrorKind, Value};
 use serde_json::Value as Json;
 
@@ -18,7 +18,7 @@ struct Style {
 }
 
 /// The filter: `value | tojson(ensure_ascii, indent, separators, sort_keys)`. Insertion order and no escapes by default.
-pub(super) fn tojson(value: ViaDeserialize<Json>, options: Kwargs) -> Result<Value, Error> {
+pub(super) fn tojson(value: Serde<Json>, options: Kwargs) -> Result<Value, Error> {
     let style = Style::from_options(&options)?;
     options.assert_all_used()?;
     let mut out = String::new();
@@ -36,11 +36,14 @@ impl Style {
                 None => " ".repeat(usize::from(u8::try_from(value)?)),
             }),
         };
-        let separators: Option<(String, String)> = options.get("separators")?;
-        let (item_separator, key_separator) = separators.unwrap_or_else(|| {
-            let item = if indent.is_some() { "," } else { ", " };
-            (item.into(), ": ".into())
-        });
+        let separators: Option<Vec<String>> = options.get("separators")?;
+        let [item_separator, key_separator] = match separators.map(<[String; 2]>::try_from) {
+            None => [if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()],
+            Some(Ok(pair)) => pair,
+            Some(Err(_)) => {
+                return Err(Error::new(ErrorKind::InvalidOperation, "tojson: separators are two strings"));
+            }
+        };
         let flag = |name| options.get::<Option<bool>>(name).map(|flag| flag.unwrap_or(false));
         Ok(Self {
             indent,

@@ -8,6 +8,7 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 use serde_json::{Map, Value as Json};
 
 use super::clock::DateTime;
+use super::dialect;
 use super::guard::{self, Prompt};
 use super::python;
 use crate::error::Hint;
@@ -17,7 +18,7 @@ use crate::text::Tokenizer;
 const NAME: &str = "chat";
 
 /// Instructions (and 64-byte steps of new text) that one render may take.
-const FUEL: u64 = 5_000_000;
+const FUEL: u64 = 2_000_000;
 
 /// Deepest nesting of macro calls and loops: far above any real template, and safe on a small thread stack.
 const RECURSION_LIMIT: usize = 120;
@@ -58,7 +59,9 @@ pub enum TemplateError {
 impl Hint for TemplateError {
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Raised { .. } => Some("change the order or roles of the messages to what the model expects".into()),
+            Self::Raised { .. } => {
+                Some("change the order or roles of the messages to what the model expects".into())
+            }
             Self::Syntax { .. } | Self::TooMuchWork { .. } => Some("give a different chat template".into()),
             Self::Render { .. } => None,
         }
@@ -103,8 +106,10 @@ impl ChatTemplate {
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(RECURSION_LIMIT);
         environment.add_filter("tojson", python::tojson);
+        environment.add_filter(dialect::ITERATED, dialect::iterated);
+        environment.add_test("iterable", is_iterable);
         environment.add_function("raise_exception", raise_exception);
-        environment.add_template_owned(NAME, without_generation_tags(source)).map_err(syntax_error)?;
+        environment.add_template_owned(NAME, dialect::adapted(source)).map_err(syntax_error)?;
         let tokens = [("bos_token", bos), ("eos_token", eos)];
         let tokens = tokens.into_iter().filter_map(|(name, text)| Some((name, text?.to_owned()))).collect();
         Ok(Self { environment, source: source.to_owned(), tokens })
@@ -143,10 +148,12 @@ impl ChatTemplate {
         }
         let now = input.now;
         variables.insert("messages".into(), Value::from(Serde(input.messages)));
-        variables.insert("tools".into(), input.tools.map_or(Value::from(()), |tools| Value::from(Serde(tools))));
+        variables
+            .insert("tools".into(), input.tools.map_or(Value::from(()), |tools| Value::from(Serde(tools))));
         variables.entry("documents".into()).or_insert(Value::from(()));
         variables.insert("add_generation_prompt".into(), Value::from(input.add_generation_prompt));
-        variables.insert("strftime_now".into(), Value::from_function(move |format: &str| now.strftime(format)));
+        variables
+            .insert("strftime_now".into(), Value::from_function(move |format: &str| now.strftime(format)));
         Value::from(variables)
     }
 }
@@ -186,33 +193,9 @@ fn message_of(error: &Error) -> String {
     }
 }
 
-/// Replaces `{% generation %}`, which only marks answers for training, by a condition that always holds: the white-space
-/// control of the tags and the line numbers stay.
-fn without_generation_tags(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        let (before, tag) = rest.split_at(start);
-        out.push_str(before);
-        let Some(end) = tag.find("%}") else {
-            rest = tag;
-            break;
-        };
-        let inner = &tag[2..end];
-        match inner.trim_matches(['-', '+']).trim() {
-            "generation" => out.push_str(&format!("{{%{}%}}", inner.replacen("generation", "if true", 1))),
-            "endgeneration" => out.push_str(&format!("{{%{}%}}", inner.replacen("endgeneration", "endif", 1))),
-            _ => {
-                // Only the opening is passed over: this may be no tag but text inside a comment or a string.
-                out.push_str("{%");
-                rest = &tag[2..];
-                continue;
-            }
-        }
-        rest = &tag[end + 2..];
-    }
-    out.push_str(rest);
-    out
+/// Python cannot loop over `None`; undefined values are empty.
+fn is_iterable(value: &Value) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
 }
 
 #[cfg(test)]
@@ -243,7 +226,8 @@ mod tests {
     fn the_template_speaks_for_itself_when_it_refuses() {
         let error = render("\n{{ raise_exception('roles must alternate') }}").expect_err("raised");
         assert_eq!(error.to_string(), "chat template: roles must alternate");
-        let nested = render("{% macro m() %}{{ raise_exception('no') }}{% endmacro %}{{ m() }}").expect_err("raised");
+        let nested =
+            render("{% macro m() %}{{ raise_exception('no') }}{% endmacro %}{{ m() }}").expect_err("raised");
         assert!(matches!(nested, TemplateError::Raised { .. }), "{nested}");
     }
 
@@ -261,7 +245,8 @@ mod tests {
     fn tojson_writes_what_python_writes() {
         assert_eq!(render("{{ map | tojson }}").expect("valid"), r#"{"b": 1.0, "a": ["é", null, 1e-07]}"#);
         assert_eq!(
-            render("{{ map | tojson(ensure_ascii=true, sort_keys=true, separators=(',', ':')) }}").expect("valid"),
+            render("{{ map | tojson(ensure_ascii=true, sort_keys=true, separators=(',', ':')) }}")
+                .expect("valid"),
             r#"{"a":["\u00e9",null,1e-07],"b":1.0}"#
         );
         assert_eq!(
@@ -275,6 +260,9 @@ mod tests {
     fn booleans_arrive_as_booleans_and_generation_tags_vanish() {
         assert_eq!(render("{% if flag is false %}no{% endif %}").expect("valid"), "no");
         assert_eq!(render("a {%- generation %}\n b{% endgeneration -%} c").expect("valid"), "a bc");
-        assert_eq!(render("{{ strftime_now('%d %b %Y') }}{{ bos_token }}{{ eos_token }}").expect("valid"), "01 Jan 1970<s>");
+        assert_eq!(
+            render("{{ strftime_now('%d %b %Y') }}{{ bos_token }}{{ eos_token }}").expect("valid"),
+            "01 Jan 1970<s>"
+        );
     }
 }
