@@ -1,3 +1,5 @@
 //! Portable kernels: the specification.
 
 pub mod dequant;
+pub(super) mod matmul;
+mod matmul_unpack;
