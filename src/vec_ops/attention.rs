@@ -59,12 +59,18 @@ static AVX2: AttentionKernels = AttentionKernels {
     merge: super::avx2::attention::merge,
 };
 
-/// The functions of `isa`; the scalar ones if this machine does not run it.
+/// The functions of `isa`. AVX-512 adds nothing here.
+///
+/// # Panics
+/// If this machine does not run `isa`: every use of the table would be undefined.
 pub fn table(isa: Isa) -> &'static AttentionKernels {
+    assert!(Isa::available().contains(&isa), "this machine does not run {}", isa.name());
     match isa {
+        Isa::Scalar => &SCALAR,
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 if Isa::available().contains(&isa) => &AVX2,
-        _ => &SCALAR,
+        Isa::Avx2 | Isa::Avx512 => &AVX2,
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => unreachable!("only x86-64 machines list other instruction sets as available"),
     }
 }
 

@@ -64,12 +64,18 @@ static AVX2: RowKernels = RowKernels {
     f32_to_f16: super::avx2::convert::f32_to_f16,
 };
 
-/// The functions of `isa`; the scalar ones if this machine does not run it.
+/// The functions of `isa`. AVX-512 adds nothing here.
+///
+/// # Panics
+/// If this machine does not run `isa`: every use of the table would be undefined.
 pub fn table(isa: Isa) -> &'static RowKernels {
+    assert!(Isa::available().contains(&isa), "this machine does not run {}", isa.name());
     match isa {
+        Isa::Scalar => &SCALAR,
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 if Isa::available().contains(&isa) => &AVX2,
-        _ => &SCALAR,
+        Isa::Avx2 | Isa::Avx512 => &AVX2,
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => unreachable!("only x86-64 machines list other instruction sets as available"),
     }
 }
 

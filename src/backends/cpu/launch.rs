@@ -58,9 +58,11 @@ impl<'a> Launch<'a> {
     fn src<T: bytemuck::Pod>(&self, index: usize) -> Result<&'a [T], BackendError> {
         match self.values.srcs[index] {
             Source::Apart(bytes) => cast(self.call, bytes),
-            Source::Result | Source::Overlap => {
-                Err(self.broken("place of a source", "apart from the result", format!("source {index} on it")))
-            }
+            Source::Result | Source::Overlap => Err(self.broken(
+                "place of a source",
+                "apart from the result",
+                format!("source {index} on it"),
+            )),
             Source::Kv(layer) => {
                 Err(self.broken("place of a source", "a buffer", format!("the KV regions of layer {layer}")))
             }

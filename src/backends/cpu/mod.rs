@@ -24,8 +24,8 @@ use launch::Launch;
 use pool::Pool;
 
 use crate::graph::{
-    Backend, BackendError, BufferId, FusedOp, KvSpec, NodeCall, Op, OpError, OpKind, Operand, Slot, TensorSpec,
-    WeightRef,
+    Backend, BackendError, BufferId, FusedOp, KvSpec, NodeCall, Op, OpError, OpKind, Operand, Slot,
+    TensorSpec, WeightRef,
 };
 use crate::tensor::{DType, TensorBytes, TensorMap};
 use crate::threads::ThreadPool;
@@ -149,9 +149,9 @@ fn check_shapes(call: &NodeCall<'_>) -> Result<(), BackendError> {
     for (to, operand) in specs.iter_mut().zip(call.srcs) {
         *to = spec(operand);
     }
-    let result = call.node.op.infer(&specs[..n], &call.node.meta.weights).map_err(|OpError { what, expected, got }| {
-        values::broken(call, "shapes", format!("{what} {expected}"), got)
-    })?;
+    let result = call.node.op.infer(&specs[..n], &call.node.meta.weights).map_err(
+        |OpError { what, expected, got }| values::broken(call, "shapes", format!("{what} {expected}"), got),
+    )?;
     let show = |spec: TensorSpec| format!("{} {}", spec.dtype, spec.shape);
     match result == spec(&call.out) {
         true => Ok(()),

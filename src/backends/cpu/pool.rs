@@ -45,12 +45,22 @@ impl Pool {
     }
 
     /// The bytes `offset..offset + len` of a buffer that is in use.
-    pub(super) fn range(&mut self, id: BufferId, offset: usize, len: usize) -> Result<&mut [u8], BackendError> {
+    pub(super) fn range(
+        &mut self,
+        id: BufferId,
+        offset: usize,
+        len: usize,
+    ) -> Result<&mut [u8], BackendError> {
         Ok(&mut self.checked(id, offset, len)?[offset..offset + len])
     }
 
     /// The memory of a buffer that is in use and has the bytes `offset..offset + len`.
-    fn checked(&mut self, id: BufferId, offset: usize, len: usize) -> Result<&mut AlignedBytes, BackendError> {
+    fn checked(
+        &mut self,
+        id: BufferId,
+        offset: usize,
+        len: usize,
+    ) -> Result<&mut AlignedBytes, BackendError> {
         let out_of_range =
             |size| Err(BackendError::OutOfRange { backend: NAME, buffer: id.0, offset, len, size });
         match self.buffers.get_mut(id.0 as usize) {

@@ -28,7 +28,12 @@ pub(super) struct RopeTable {
 
 impl RopeTables {
     /// The table of `op` for `positions`. `factors` are the name and values `[n_rot / 2]` of the weight that divides the frequencies.
-    pub(super) fn get(&mut self, op: &RoPE, factors: Option<(&Arc<str>, &[f32])>, positions: &[i32]) -> &RopeTable {
+    pub(super) fn get(
+        &mut self,
+        op: &RoPE,
+        factors: Option<(&Arc<str>, &[f32])>,
+        positions: &[i32],
+    ) -> &RopeTable {
         let name = factors.map(|(name, _)| name);
         let found = self.tables.iter().position(|table| table.op == *op && table.factors.as_ref() == name);
         let mut table = match found {

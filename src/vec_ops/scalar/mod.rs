@@ -6,5 +6,7 @@ pub(super) mod convert;
 pub mod dequant;
 pub(super) mod elementwise;
 pub(super) mod exp;
+pub(super) mod matmul;
+mod matmul_unpack;
 pub(super) mod norm;
 pub(super) mod rope;

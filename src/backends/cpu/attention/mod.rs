@@ -18,8 +18,8 @@ use super::parallel::worth_waking;
 use crate::graph::{Attn, PAGE_TOKENS};
 use crate::vec_ops::attention::{PAGE_KEYS, PageScores};
 pub(super) use plan::{BadInput, Tile, Tokens, tiles, visible};
-use workspace::{Partial, Workspace};
 pub(super) use workspace::Workspaces;
+use workspace::{Partial, Workspace};
 
 const _: () = assert!(PAGE_KEYS == PAGE_TOKENS, "a block of scores is a page");
 
@@ -55,7 +55,8 @@ impl Attention<'_> {
         let out = Mutex::new(out);
         let units = self.units(pool.n_workers());
         let split = units.iter().any(|unit| unit.segments != self.segments(unit.tile));
-        let partials: Vec<Mutex<Partial>> = units.iter().filter(|_| split).map(|_| Mutex::default()).collect();
+        let partials: Vec<Mutex<Partial>> =
+            units.iter().filter(|_| split).map(|_| Mutex::default()).collect();
         let compute = |range: Range<usize>, worker: usize| {
             let mut workspace = lock(&workers[worker]);
             for index in range {
@@ -100,7 +101,8 @@ impl Attention<'_> {
     /// The shares of the work, large ones first; single segments if there would be too few otherwise.
     fn units(&self, n_workers: usize) -> Vec<Unit> {
         let n_heads = self.op.n_head_kv;
-        let split = n_workers > 1 && self.tiles.len() * n_heads < 4 * n_workers && worth_waking(self.cost_ns());
+        let split =
+            n_workers > 1 && self.tiles.len() * n_heads < 4 * n_workers && worth_waking(self.cost_ns());
         let mut units = Vec::new();
         for tile in (0..self.tiles.len()).rev() {
             for head in 0..n_heads {
@@ -156,7 +158,10 @@ impl Attention<'_> {
             let keys = self.keys_seen(tile.position + token, page);
             let mut end = token + 1;
             // Tokens that see the whole page go together.
-            while keys.len() == PAGE_TOKENS && end < n_tokens && self.keys_seen(tile.position + end, page) == keys {
+            while keys.len() == PAGE_TOKENS
+                && end < n_tokens
+                && self.keys_seen(tile.position + end, page) == keys
+            {
                 end += 1;
             }
             if !keys.is_empty() {
@@ -200,7 +205,8 @@ impl Attention<'_> {
 
     /// Merges the units of split tiles in order and writes their results.
     fn merge_units(&self, units: &[Unit], partials: Vec<Mutex<Partial>>, out: &mut [f32]) {
-        let mut partials = partials.into_iter().map(|partial| partial.into_inner().unwrap_or_else(PoisonError::into_inner));
+        let mut partials =
+            partials.into_iter().map(|partial| partial.into_inner().unwrap_or_else(PoisonError::into_inner));
         let mut total = Partial::default();
         for (index, unit) in units.iter().enumerate() {
             let Some(partial) = partials.next() else { return };

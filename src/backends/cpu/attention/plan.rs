@@ -43,7 +43,10 @@ pub(in crate::backends::cpu) struct BadInput {
 }
 
 /// Cuts a step into tiles and checks every page that they read. `group` is the number of query heads per KV head.
-pub(in crate::backends::cpu) fn tiles<'a>(tokens: &Tokens<'a>, group: usize) -> Result<Vec<Tile<'a>>, BadInput> {
+pub(in crate::backends::cpu) fn tiles<'a>(
+    tokens: &Tokens<'a>,
+    group: usize,
+) -> Result<Vec<Tile<'a>>, BadInput> {
     let max_tokens = (TILE_ROWS / group).max(1);
     let mut tiles: Vec<Tile<'a>> = Vec::new();
     for (token, &seq_id) in tokens.seq_ids.iter().enumerate() {

@@ -77,7 +77,9 @@ impl Partial {
     pub(super) fn merge(&mut self, kernels: &AttentionKernels, later: &Partial) {
         let stride = self.values.len() / self.states.len();
         let rows = self.values.chunks_exact_mut(stride).zip(&mut self.states);
-        for ((values, state), (later, other)) in rows.zip(later.values.chunks_exact(stride).zip(&later.states)) {
+        for ((values, state), (later, other)) in
+            rows.zip(later.values.chunks_exact(stride).zip(&later.states))
+        {
             (kernels.merge)(values, state, later, *other);
         }
     }

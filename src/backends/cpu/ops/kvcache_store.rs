@@ -7,7 +7,8 @@ pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
     let op = payload!(launch, KvcacheStore);
     let (k, v, cells) = (launch.f32_src(0)?, launch.f32_src(1)?, launch.i32_src(2)?);
     let n_cells = op.kv.n_cells;
-    if let Some(cell) = cells.iter().find(|cell| usize::try_from(**cell).map_or(true, |cell| cell >= n_cells)) {
+    if let Some(cell) = cells.iter().find(|cell| usize::try_from(**cell).map_or(true, |cell| cell >= n_cells))
+    {
         return Err(launch.broken("cell", format!("0 to {}", n_cells.saturating_sub(1)), cell));
     }
     let found = launch.kv.get(op.layer).map(|layer| *layer.spec());
