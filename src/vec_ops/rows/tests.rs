@@ -65,7 +65,7 @@ proptest! {
         let scalar = table(Isa::Scalar);
         let x: Vec<f32> = (0..start + 2 * half).map(|i| (i as f32 * 0.7).sin()).collect();
         let (cos, sin): (Vec<f32>, Vec<f32>) =
-            (0..2 * half).map(|i| (angle * i as f32)).map(|a| (a.cos(), a.sin())).unzip();
+            (0..2 * half).map(|i| angle * i as f32).map(|a| (a.cos(), a.sin())).unzip();
         for isa in others() {
             let (mut got, mut expected) = (x.clone(), x.clone());
             (isa.rope_halves)(&mut got[start..], &cos[..half], &sin[..half]);

@@ -11,18 +11,15 @@ pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
         [weight, ..] => Some((&weight.name, launch.f32_weight(0)?)),
     };
     let positions = launch.i32_src(1)?;
-    let table = launch.caches.rope.get(op, factors, positions);
     let rows = launch.device.rows;
     let rotate = match op.style {
         RopeStyle::NonInterleaved => rows.rope_halves,
         RopeStyle::Interleaved => rows.rope_neighbours,
     };
     let row_len = launch.call.out.shape.row_len();
-    let device = launch.device;
-    // Not `take_in_place`: the table borrows the caches.
-    let src = if launch.src_is_result(0) { None } else { Some(launch.f32_src(0)?) };
-    let out = launch.take_out()?;
-    for_rows(device, out, row_len, 0.4, |token, elements| {
+    let InPlace { out, src } = launch.take_in_place()?;
+    let table = launch.caches.rope.get(op, factors, positions);
+    for_rows(launch.device, out, row_len, 0.4, |token, elements| {
         InPlace::load(src, token * row_len, elements);
         let (cos, sin) = table.row(token);
         for head in elements.chunks_exact_mut(op.head_dim) {
