@@ -1,5 +1,6 @@
 //! The execution engines. Each is a folder that fulfils [`Backend`](crate::graph::Backend).
 
+pub mod cpu;
 pub mod null;
 
 use crate::graph::{Availability, BackendId, Entry, Registry};

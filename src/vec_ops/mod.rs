@@ -1,11 +1,13 @@
 //! CPU arithmetic on slices. `scalar` is the specification; the other folders mirror it file for file, and
 //! [`Kernels::for_isa`] hands out the table of one instruction set.
 
+pub mod attention;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub mod matmul;
+pub mod rows;
 pub mod scalar;
 
 /// An instruction set that has its own kernels.
