@@ -140,6 +140,11 @@ impl Context {
         executable(engine, backends, cache, params)
     }
 
+    /// Graphs built so far.
+    pub fn n_graph_builds(&self) -> u64 {
+        self.cache.n_builds()
+    }
+
     /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as long as before.
     pub fn decode(&mut self, batch: &Batch) -> Result<Logits<'_>, EngineError> {
         self.decode_observed(batch, &mut ())
