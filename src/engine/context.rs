@@ -1,7 +1,7 @@
 //! A context: the keys and values of some sequences, and the graphs that extend them.
 
 use super::step::{Step, graph_type, sequences};
-use super::{Batch, BatchToken, Engine, EngineError, Logits, memory};
+use super::{Batch, BatchToken, Engine, EngineError, Logits, logits, memory};
 use crate::graph::{
     AssignQuery, BackendSet, CParams, Census, Executable, GraphCache, GraphParams, GraphType, KvFormat,
     Observer, PAGE_TOKENS,
@@ -165,13 +165,14 @@ impl Context {
         }
         self.logits.clear();
         let run = tokens.chunks(self.n_batch).try_for_each(|chunk| self.run(chunk, observer));
-        if let Err(error) = run {
+        let n_vocab = self.engine.model().hparams.n_vocab;
+        if let Err(error) = run.and_then(|()| logits::check(&self.logits, n_vocab)) {
             for (seq, n_tokens) in before {
                 self.kv.truncate(seq, n_tokens)?;
             }
             return Err(error);
         }
-        Logits::new(&self.logits, self.engine.model().hparams.n_vocab)
+        Ok(Logits::new(&self.logits, n_vocab))
     }
 
     fn check_tokens(&self, tokens: &[BatchToken]) -> Result<(), EngineError> {
