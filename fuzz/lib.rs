@@ -1,1 +1,5 @@
 //! Fuzz entry points.
+
+mod gguf;
+
+pub use gguf::gguf;

@@ -2,7 +2,7 @@
 
 #![cfg(feature = "hub")]
 
-mod support;
+mod hub;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use minfer::store::{Endpoints, ModelRef, Progress, PullOptions, Puller, Silent, Store, StoreError};
 use sha2::{Digest, Sha256};
-use support::{Hub, Reply, fake_model};
+use hub::{Hub, Reply, fake_model};
 
 const FILE: &str = "hf:o/r/m.gguf";
 

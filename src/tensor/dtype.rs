@@ -48,6 +48,15 @@ const TABLE: [Row; 17] = [
     (DType::MXFP4, 39, "MXFP4", 32, 17),
 ];
 
+// `row` indexes the table with the variant's number, so the two lists must agree.
+const _: () = {
+    let mut i = 0;
+    while i < TABLE.len() {
+        assert!(TABLE[i].0 as usize == i, "TABLE lists the variants in their order");
+        i += 1;
+    }
+};
+
 impl DType {
     /// Every type this crate reads.
     pub fn all() -> impl Iterator<Item = DType> {
@@ -60,27 +69,27 @@ impl DType {
     }
 
     /// GGUF's number of this type.
-    pub fn ggml_id(self) -> u32 {
+    pub const fn ggml_id(self) -> u32 {
         self.row().1
     }
 
     /// The field's name of this type, such as `Q4_K`.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         self.row().2
     }
 
     /// Elements per block; 1 for plain types.
-    pub fn block_elems(self) -> usize {
+    pub const fn block_elems(self) -> usize {
         self.row().3
     }
 
     /// Bytes per block.
-    pub fn block_bytes(self) -> usize {
+    pub const fn block_bytes(self) -> usize {
         self.row().4
     }
 
     /// True for the block-quantised types.
-    pub fn is_quantised(self) -> bool {
+    pub const fn is_quantised(self) -> bool {
         self.block_elems() > 1
     }
 
@@ -92,8 +101,8 @@ impl DType {
         (n_elems / self.block_elems()).checked_mul(self.block_bytes())
     }
 
-    fn row(self) -> &'static Row {
-        TABLE.iter().find(|row| row.0 == self).expect("every variant has a row in TABLE")
+    const fn row(self) -> &'static Row {
+        &TABLE[self as usize]
     }
 }
 

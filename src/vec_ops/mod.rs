@@ -1,7 +1,13 @@
 //! CPU arithmetic on slices. `scalar` is the specification; the other folders mirror it file for file, and
 //! [`Kernels::for_isa`] hands out the table of one instruction set.
 
+pub mod attention;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+pub mod matmul;
+pub mod rows;
 pub mod scalar;
 
 /// An instruction set that has its own kernels.
@@ -11,6 +17,8 @@ pub enum Isa {
     Scalar,
     /// AVX2 with FMA and F16C.
     Avx2,
+    /// AVX-512 with VNNI (F, BW, VL, VNNI), on top of AVX2.
+    Avx512,
 }
 
 impl Isa {
@@ -23,6 +31,13 @@ impl Isa {
             && is_x86_feature_detected!("f16c")
         {
             list.push(Isa::Avx2);
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vnni")
+            {
+                list.push(Isa::Avx512);
+            }
         }
         list
     }
@@ -37,6 +52,7 @@ impl Isa {
         match self {
             Isa::Scalar => "scalar",
             Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
         }
     }
 }

@@ -1,150 +1,99 @@
-//! A hub on 127.0.0.1 that answers as a test tells it to, and may hang up in the middle.
+//! What the tests that run models share: reference files, and the arithmetic of comparing distributions.
+#![allow(dead_code)]
 
-#![allow(dead_code, reason = "each test binary uses another part")]
+use std::path::{Path, PathBuf};
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use minfer::engine::{Batch, Context, ContextOptions, Engine, EngineOptions, log_sum_exp};
+use minfer::graph::KvFormat;
+use serde_json::Value;
 
-/// What the client asked.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// Path with query.
-    pub path: String,
-    /// Header lines, names in lower case.
-    pub headers: Vec<(String, String)>,
+/// A file of `tests/reference`.
+pub fn reference(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference").join(path)
 }
 
-impl Request {
-    /// The value of a header.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    /// Where a `Range: bytes=N-` request starts.
-    pub fn range_start(&self) -> Option<usize> {
-        self.header("range")?.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok()
-    }
+/// A JSON file of `tests/reference`.
+pub fn json(path: &str) -> Value {
+    let text = std::fs::read_to_string(reference(path)).expect("the reference is committed");
+    serde_json::from_str(&text).expect("the reference is JSON")
 }
 
-/// What the hub answers.
-#[derive(Clone, Default)]
-pub struct Reply {
-    pub status: u16,
-    pub headers: Vec<(&'static str, String)>,
-    pub body: Vec<u8>,
-    /// Hang up after so many bytes of the body.
-    pub cut_after: Option<usize>,
-    /// Stay silent for a minute after the body, without closing.
-    pub stall: bool,
+/// The numbers of a JSON array.
+pub fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().expect("an array").iter().map(|n| n.as_f64().expect("a number")).collect()
 }
 
-impl Reply {
-    /// 200 with a body.
-    pub fn ok(body: &[u8]) -> Reply {
-        Reply { status: 200, body: body.to_vec(), ..Reply::default() }
-    }
-
-    /// An empty answer.
-    pub fn status(status: u16) -> Reply {
-        Reply { status, ..Reply::default() }
-    }
-
-    /// Adds a header.
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Reply {
-        self.headers.push((name, value.into()));
-        self
-    }
-
-    /// Hangs up early.
-    pub fn cut(mut self, after: usize) -> Reply {
-        self.cut_after = Some(after);
-        self
-    }
-
-    /// Answers a request for `body`, with 206 if a range was asked for.
-    pub fn ranged(request: &Request, body: &[u8]) -> Reply {
-        match request.range_start() {
-            Some(start) if start < body.len() => {
-                let range = format!("bytes {start}-{}/{}", body.len() - 1, body.len());
-                Reply { status: 206, body: body[start..].to_vec(), ..Reply::default() }
-                    .with("Content-Range", range)
-            }
-            Some(_) => Reply::status(416).with("Content-Range", format!("bytes */{}", body.len())),
-            None => Reply::ok(body),
-        }
-    }
+/// The token ids of a JSON array.
+pub fn ids(value: &Value) -> Vec<u32> {
+    value.as_array().expect("an array").iter().map(|id| id.as_u64().expect("an id") as u32).collect()
 }
 
-/// A running hub.
-pub struct Hub {
-    /// `http://127.0.0.1:PORT`.
-    pub url: String,
-    requests: Arc<Mutex<Vec<Request>>>,
+/// A NumPy file of little-endian f32 in C order: its shape, and its values.
+pub fn npy(path: &Path) -> (Vec<usize>, Vec<f32>) {
+    let bytes = std::fs::read(path).expect("the array is there");
+    assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00", "version 1.0");
+    let start = 10 + u16::from_le_bytes([bytes[8], bytes[9]]) as usize;
+    let header = std::str::from_utf8(&bytes[10..start]).expect("the header is ASCII");
+    assert!(header.contains("'<f4'") && header.contains("'fortran_order': False"), "{header}");
+    let dims = header.split_once("'shape': (").and_then(|(_, rest)| rest.split_once(')')).expect("a shape").0;
+    let shape = dims.split(',').filter_map(|n| n.trim().parse().ok()).collect();
+    let values = bytes[start..].chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    (shape, values)
 }
 
-impl Hub {
-    /// Starts a hub that answers with `answer`.
-    pub fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Hub {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let (log, answer) = (Arc::clone(&requests), Arc::new(answer));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
-                std::thread::spawn(move || {
-                    let Some(request) = read_request(&stream) else { return };
-                    let index = {
-                        let mut log = log.lock().unwrap();
-                        log.push(request.clone());
-                        log.len() - 1
-                    };
-                    send(stream, &answer(&request, index));
-                });
-            }
-        });
-        Hub { url, requests }
-    }
-
-    /// The requests so far.
-    pub fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
-    }
+/// Loads a model with `n_threads` threads.
+pub fn load(path: &Path, n_threads: usize) -> Engine {
+    let options = EngineOptions { n_threads: Some(n_threads), ..EngineOptions::default() };
+    Engine::load(path, &options).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn read_request(stream: &TcpStream) -> Option<Request> {
-    let mut lines = BufReader::new(stream).lines();
-    let first = lines.next()?.ok()?;
-    let path = first.split(' ').nth(1)?.to_string();
-    let mut headers = Vec::new();
-    for line in lines {
-        let line = line.ok()?;
-        let Some((name, value)) = line.split_once(':') else { break };
-        headers.push((name.to_ascii_lowercase(), value.trim().to_string()));
-    }
-    Some(Request { path, headers })
+/// A tiny model of `tests/reference/tiny`.
+pub fn tiny(name: &str) -> Engine {
+    load(&reference(&format!("tiny/{name}.gguf")), 2)
 }
 
-fn send(mut stream: TcpStream, reply: &Reply) {
-    let mut head = format!("HTTP/1.1 {} X\r\nConnection: close\r\n", reply.status);
-    if !reply.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
-        head += &format!("Content-Length: {}\r\n", reply.body.len());
-    }
-    for (name, value) in &reply.headers {
-        head += &format!("{name}: {value}\r\n");
-    }
-    let n_sent = reply.cut_after.unwrap_or(reply.body.len()).min(reply.body.len());
-    let _ = stream.write_all(format!("{head}\r\n").as_bytes());
-    let _ = stream.write_all(&reply.body[..n_sent]);
-    let _ = stream.flush();
-    if reply.stall {
-        std::thread::sleep(std::time::Duration::from_secs(60));
-    }
+/// A context with room for four sequences.
+pub fn context(engine: &Engine, kv_format: KvFormat) -> Context {
+    let options = ContextOptions { n_ctx: Some(1024), n_seq_max: 4, kv_format, ..ContextOptions::default() };
+    engine.context(&options).expect("the context fits")
 }
 
-/// A body that looks like a model: magic, then bytes that differ everywhere.
-pub fn fake_model(n_bytes: usize) -> Vec<u8> {
-    let noise = (0..n_bytes as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8);
-    b"GGUF".iter().copied().chain(noise).take(n_bytes).collect()
+/// The logits of every position of `tokens`, computed at once in a sequence of their own.
+pub fn all_logits(context: &mut Context, tokens: &[u32]) -> Vec<Vec<f32>> {
+    let seq = context.kv_mut().open().expect("a free sequence");
+    let logits = context.decode(&Batch::scored(seq, tokens)).expect("the batch runs");
+    let rows = logits.rows().map(<[f32]>::to_vec).collect();
+    context.kv_mut().close(seq).expect("the sequence is open");
+    rows
+}
+
+/// Natural log-probabilities of a row of logits.
+pub fn log_probs(logits: &[f32]) -> Vec<f64> {
+    let total = log_sum_exp(logits);
+    logits.iter().map(|&logit| logit as f64 - total).collect()
+}
+
+/// KL(reference || other) in nats, from logits.
+pub fn kl(reference: &[f32], other: &[f32]) -> f64 {
+    let (p, q) = (log_probs(reference), log_probs(other));
+    p.iter().zip(&q).map(|(p, q)| p.exp() * (p - q)).sum()
+}
+
+/// A lower bound of KL(reference || other), from the reference's most likely tokens alone: those, and everything else as one bucket.
+pub fn kl_of_top(top: &[(u32, f64)], other: &[f32]) -> f64 {
+    let total = log_sum_exp(other);
+    let (mut kl, mut p_seen, mut q_seen) = (0.0, 0.0, 0.0);
+    for &(id, p) in top {
+        let q = other[id as usize] as f64 - total;
+        kl += p.exp() * (p - q);
+        p_seen += p.exp();
+        q_seen += q.exp();
+    }
+    let (p_rest, q_rest) = ((1.0 - p_seen).max(1e-12), (1.0 - q_seen).max(1e-12));
+    kl + p_rest * (p_rest / q_rest).ln()
+}
+
+/// The mean of `values`; 0 if there are none.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }

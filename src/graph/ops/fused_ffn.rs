@@ -18,4 +18,8 @@ impl OpDef for FusedFFN {
         expect_weight(weights, 1, weights[0].shape)?;
         Ok(both)
     }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::ByBuilder
+    }
 }

@@ -15,4 +15,8 @@ impl OpDef for FusedQKV {
     fn infer(&self, srcs: &[TensorSpec], weights: &[WeightRef]) -> Result<TensorSpec, OpError> {
         concatenated_product(srcs, weights, 3)
     }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::ByBuilder
+    }
 }

@@ -29,4 +29,12 @@ impl OpDef for FusedQkvNorm {
         expect_weight(weights, 1, Shape::d1(self.norm.head_dim))?;
         Ok(TensorSpec::f32(Shape::d2(self.n_q, 1)))
     }
+
+    fn kv_store(&self) -> Option<&KvcacheStore> {
+        Some(&self.store)
+    }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::ByBuilder
+    }
 }

@@ -55,4 +55,8 @@ impl OpDef for KvcacheStore {
     fn storage(&self) -> Storage {
         Storage::Kv(self.layer)
     }
+
+    fn kv_store(&self) -> Option<&KvcacheStore> {
+        Some(self)
+    }
 }

@@ -3,6 +3,8 @@
 //! A file gives the op's payload, its sources and weights in order, the shape rule and whether the result may take
 //! the place of a source.
 
+use std::fmt;
+
 use super::{TensorSpec, WeightRef};
 use crate::tensor::{DType, Shape};
 
@@ -55,6 +57,27 @@ pub trait OpDef {
     fn storage(&self) -> Storage {
         Storage::Buffer
     }
+
+    /// The KV regions that the node writes besides its result.
+    fn kv_store(&self) -> Option<&KvcacheStore> {
+        None
+    }
+
+    /// Who makes nodes of this op out of simpler ones.
+    fn fusion(&self) -> Fusion {
+        Fusion::None
+    }
+}
+
+/// How a node of an op comes into a graph.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fusion {
+    /// The op is no fusion.
+    None,
+    /// The fusion pass makes it; a backend claims it by `supports_fused`.
+    ByPass(FusedOp),
+    /// The builder makes it when decoding on a device; a backend claims it by `supports_op`.
+    ByBuilder,
 }
 
 macro_rules! op_list {
@@ -80,6 +103,11 @@ macro_rules! op_list {
             /// The op without its payload.
             pub fn kind(&self) -> OpKind {
                 match self { $(Op::$name(_) => OpKind::$name),* }
+            }
+
+            /// The op with its payload, for printing: `RmsNorm { eps: 1e-6 }`.
+            pub fn payload(&self) -> &dyn fmt::Debug {
+                match self { $(Op::$name(op) => op),* }
             }
 
             fn def(&self) -> &dyn OpDef {
@@ -140,6 +168,16 @@ impl Op {
     /// Where the result lies.
     pub fn storage(&self) -> Storage {
         self.def().storage()
+    }
+
+    /// The KV regions that the node writes besides its result; such a node is never an orphan.
+    pub fn kv_store(&self) -> Option<&KvcacheStore> {
+        self.def().kv_store()
+    }
+
+    /// Who makes nodes of this op out of simpler ones.
+    pub fn fusion(&self) -> Fusion {
+        self.def().fusion()
     }
 }
 

@@ -34,6 +34,14 @@ impl OpDef for QkvBiasRopeStore {
         }
         Ok(TensorSpec::f32(Shape::d2(self.n_q, 1)))
     }
+
+    fn kv_store(&self) -> Option<&KvcacheStore> {
+        Some(&self.store)
+    }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::ByBuilder
+    }
 }
 
 /// Checks the sources that the epilogues of a fused Q/K/V product share.

@@ -18,4 +18,8 @@ impl OpDef for SwiGLU {
     fn in_place(&self) -> Option<usize> {
         Some(0)
     }
+
+    fn fusion(&self) -> Fusion {
+        Fusion::ByPass(FusedOp::SwiGLU)
+    }
 }

@@ -1,14 +1,23 @@
 //! View: a contiguous part of a value under another shape.
 
+use std::fmt;
+
 use super::*;
 
 /// The elements of `x` from `offset_elems` on, as `shape`; source `x`, no copy.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq)]
 pub struct View {
     /// First element.
     pub offset_elems: usize,
     /// Extents of the view.
     pub shape: Shape,
+}
+
+/// Without the shape, which is the result's.
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "View {{ offset_elems: {} }}", self.offset_elems)
+    }
 }
 
 impl OpDef for View {

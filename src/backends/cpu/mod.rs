@@ -1,0 +1,160 @@
+//! The host's processor as a backend. It computes every op that is not a decode fusion of a device, and what it computes does not
+//! depend on the number of threads or on which tokens go together.
+
+mod attention;
+mod caches;
+mod device;
+mod kernels;
+mod kv;
+mod launch;
+mod memory;
+mod ops;
+mod parallel;
+mod pool;
+mod rope_table;
+mod values;
+
+use std::sync::Arc;
+
+use caches::Caches;
+use device::Device;
+use kernels::Kernel;
+use kv::KvRegions;
+use launch::Launch;
+use pool::Pool;
+
+use crate::graph::{
+    Backend, BackendError, BufferId, FusedOp, KvSpec, NodeCall, Op, OpError, OpKind, Operand, Slot,
+    TensorSpec, WeightRef,
+};
+use crate::tensor::{DType, TensorBytes, TensorMap};
+use crate::threads::ThreadPool;
+use crate::vec_ops::Isa;
+
+/// The backend's name in messages.
+const NAME: &str = "CPU";
+
+/// What a [`CpuBackend`] works with.
+pub struct CpuOptions {
+    /// The weights that nodes name.
+    pub weights: Arc<TensorMap>,
+    /// The threads that share the work.
+    pub pool: Arc<ThreadPool>,
+    /// The instruction set; this machine has to run it.
+    pub isa: Isa,
+}
+
+/// The host's processor.
+pub struct CpuBackend {
+    device: Device,
+    buffers: Pool,
+    kv: KvRegions,
+    caches: Caches,
+}
+
+impl CpuBackend {
+    /// A backend without buffers or KV regions.
+    pub fn new(options: CpuOptions) -> CpuBackend {
+        CpuBackend {
+            device: Device::new(options.weights, options.pool, options.isa),
+            buffers: Pool::default(),
+            kv: KvRegions::default(),
+            caches: Caches::default(),
+        }
+    }
+}
+
+impl Backend for CpuBackend {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn supports_op(&self, op: &Op, dtype: DType) -> bool {
+        kernels::find(op, dtype).is_some()
+    }
+
+    fn supports_fused(&self, fused: FusedOp) -> bool {
+        match fused {
+            FusedOp::SwiGLU => kernels::has_kind(OpKind::SwiGLU),
+        }
+    }
+
+    fn has_weight(&self, weight: &WeightRef) -> bool {
+        let tensor = self.device.weights.get(&weight.name);
+        tensor.is_some_and(|tensor| (tensor.dtype, tensor.shape) == (weight.dtype, weight.shape))
+    }
+
+    fn weights_bytes(&self) -> usize {
+        let owned = self.device.weights.iter().map(|(_, tensor)| match &tensor.bytes {
+            TensorBytes::Owned { len_bytes, .. } => *len_bytes,
+            TensorBytes::Mapped { .. } => 0,
+        });
+        owned.sum()
+    }
+
+    fn alloc(&mut self, bytes: usize) -> Result<BufferId, BackendError> {
+        self.buffers.alloc(bytes)
+    }
+
+    fn free(&mut self, buffer: BufferId) {
+        self.caches.activations.buffer_written(buffer);
+        self.buffers.free(buffer);
+    }
+
+    fn pool_bytes(&self) -> usize {
+        self.buffers.bytes()
+    }
+
+    fn write(&mut self, buffer: BufferId, offset_bytes: usize, bytes: &[u8]) -> Result<(), BackendError> {
+        self.caches.activations.buffer_written(buffer);
+        self.buffers.range(buffer, offset_bytes, bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&mut self, buffer: BufferId, offset_bytes: usize, out: &mut [u8]) -> Result<(), BackendError> {
+        out.copy_from_slice(self.buffers.range(buffer, offset_bytes, out.len())?);
+        Ok(())
+    }
+
+    fn alloc_kv(&mut self, layer: u32, spec: KvSpec) -> Result<(), BackendError> {
+        self.kv.alloc(layer, spec)
+    }
+
+    fn copy_cells(&mut self, from: usize, to: usize, n: usize) -> Result<(), BackendError> {
+        self.kv.copy_cells(from, to, n)
+    }
+
+    fn execute_node(&mut self, call: &NodeCall<'_>) -> Result<(), BackendError> {
+        let kernel = kernel_for(call)?;
+        check_shapes(call)?;
+        let values = self.buffers.resolve(call)?;
+        let (device, kv, caches) = (&self.device, &mut self.kv, &mut self.caches);
+        if let (Slot::Buffer { id, .. }, true) = (call.out.slot, kernel.writes) {
+            caches.activations.buffer_written(id);
+        }
+        (kernel.launch)(&mut Launch { call, device, values, kv, caches })
+    }
+}
+
+fn kernel_for(call: &NodeCall<'_>) -> Result<&'static Kernel, BackendError> {
+    let (node, op) = (call.node.name.clone(), call.node.op.name());
+    kernels::find(&call.node.op, call.out.dtype).ok_or(BackendError::NoKernel { node, op, backend: NAME })
+}
+
+/// Sources, weights and result obey the op's shape rule, so launchers need not check them again.
+fn check_shapes(call: &NodeCall<'_>) -> Result<(), BackendError> {
+    let spec = |operand: &Operand| TensorSpec { shape: operand.shape, dtype: operand.dtype };
+    let mut specs = [spec(&call.out); 8];
+    let n = call.srcs.len().min(specs.len());
+    for (to, operand) in specs.iter_mut().zip(call.srcs) {
+        *to = spec(operand);
+    }
+    let result = call.node.op.infer(&specs[..n], &call.node.meta.weights).map_err(
+        |OpError { what, expected, got }| values::broken(call, "shapes", format!("{what} {expected}"), got),
+    )?;
+    let show = |spec: TensorSpec| format!("{} {}", spec.dtype, spec.shape);
+    match result == spec(&call.out) {
+        true => Ok(()),
+        false => Err(values::broken(call, "result", show(result), show(spec(&call.out)))),
+    }
+}

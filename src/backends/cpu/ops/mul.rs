@@ -1,0 +1,8 @@
+//! Mul.
+
+use super::*;
+
+/// Computes the node.
+pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+    elementwise::binary(launch, 0.2, launch.device.rows.mul)
+}

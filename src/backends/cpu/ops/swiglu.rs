@@ -1,0 +1,8 @@
+//! SwiGLU.
+
+use super::*;
+
+/// Computes the node.
+pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+    elementwise::binary(launch, 1.5, launch.device.rows.swiglu)
+}

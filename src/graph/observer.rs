@@ -1,0 +1,58 @@
+//! Watching a graph run: hooks for traces, profiles and node-by-node comparison. The library itself never prints.
+
+use super::{Backend, BackendError, Node, Operand, Slot, Split, ValueCopy};
+use crate::tensor::DType;
+
+/// Is told what [`Executable::run`](super::Executable::run) does. `()` watches nothing.
+pub trait Observer {
+    /// A split begins; its copies come first.
+    fn split_start(&mut self, _split: &Split) {}
+
+    /// All nodes of a split have been handed to the backend.
+    fn split_end(&mut self, _split: &Split) {}
+
+    /// A value has been copied to another backend.
+    fn copied(&mut self, _copy: &ValueCopy) {}
+
+    /// A node is about to be handed to its backend.
+    fn node_start(&mut self, _node: &Node) {}
+
+    /// A node has been handed to its backend. `value` is its result until the next node runs.
+    fn node_end(&mut self, _node: &Node, _value: &mut NodeValue<'_>) {}
+}
+
+impl Observer for () {}
+
+/// The result of the node that ran last.
+pub struct NodeValue<'a> {
+    backend: &'a mut dyn Backend,
+    operand: Operand,
+}
+
+impl<'a> NodeValue<'a> {
+    pub(crate) fn new(backend: &'a mut dyn Backend, operand: Operand) -> NodeValue<'a> {
+        NodeValue { backend, operand }
+    }
+
+    /// Shape, type and place.
+    pub fn operand(&self) -> &Operand {
+        &self.operand
+    }
+
+    /// Waits for the backend, so that time spent so far can be attributed to this node.
+    pub fn synchronize(&mut self) -> Result<(), BackendError> {
+        self.backend.synchronize()
+    }
+
+    /// Reads an f32 value into `out`, which takes its length. False if the value is not f32 or lies in KV regions.
+    pub fn read_f32(&mut self, out: &mut Vec<f32>) -> Result<bool, BackendError> {
+        match self.operand.slot {
+            Slot::Buffer { id, offset_bytes } if self.operand.dtype == DType::F32 => {
+                out.resize(self.operand.shape.n_elems(), 0.0);
+                self.backend.read(id, offset_bytes, bytemuck::cast_slice_mut(out))?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Runs a plan on paper: every buffer remembers which value was put there last.
+//!
+//! This knows nothing of how the plan was made; it reads only where the plan says that each value is.
+
+use crate::graph::liveness::value_bytes;
+use crate::graph::{
+    BackendId, Graph, GraphError, Liveness, Node, NodeId, Place, Plan, Role, Schedule, Stage, Storage,
+};
+
+/// The rules of allocation.
+pub(crate) fn memory(
+    graph: &Graph,
+    live: &Liveness,
+    schedule: &Schedule,
+    plan: &Plan,
+) -> Result<(), GraphError> {
+    let mut paper = Paper { graph, live, plan, holds: vec![None; plan.buffers().len()] };
+    for node in graph.nodes.iter().filter(|node| live.role(node.id) == Role::Input) {
+        paper.put(node, node)?;
+    }
+    for split in schedule.splits() {
+        for copy in schedule.copies_before(split.id) {
+            let value = graph.node(copy.value);
+            paper.expect(value, copy.value, copy.from)?;
+            let place = plan.replica(copy.value, copy.to);
+            paper.put_at(value, value, place, copy.to)?;
+        }
+        for &id in schedule.nodes(split) {
+            let node = graph.node(id);
+            for &src in &node.src {
+                paper.expect(node, src, split.backend)?;
+            }
+            paper.put(node, node)?;
+        }
+    }
+    let kept = graph.nodes.iter().filter(|node| live.role(node.id) == Role::Input).map(|node| node.id);
+    for id in kept.chain(graph.outputs.iter().copied()) {
+        let root = graph.node(live.root(id).value);
+        if let Some(backend) = root.backend {
+            paper.expect(graph.node(id), id, backend)?;
+        }
+    }
+    Ok(())
+}
+
+struct Paper<'a> {
+    graph: &'a Graph,
+    live: &'a Liveness,
+    plan: &'a Plan,
+    holds: Vec<Option<NodeId>>,
+}
+
+impl Paper<'_> {
+    /// `value` is written to its own place.
+    fn put(&mut self, node: &Node, value: &Node) -> Result<(), GraphError> {
+        if let (Storage::Buffer, Some(backend)) = (value.op.storage(), value.backend) {
+            let place = self.plan.value(value.id);
+            self.put_at(node, value, place, backend)?;
+        }
+        Ok(())
+    }
+
+    fn put_at(
+        &mut self,
+        node: &Node,
+        value: &Node,
+        place: Option<Place>,
+        backend: BackendId,
+    ) -> Result<(), GraphError> {
+        let place = self.checked(node, value, place, backend)?;
+        self.holds[place.buffer] = Some(value.id);
+        Ok(())
+    }
+
+    /// `node` finds the value of `src` on `backend`.
+    fn expect(&self, node: &Node, src: NodeId, backend: BackendId) -> Result<(), GraphError> {
+        let root = self.graph.node(self.live.root(src).value);
+        if root.op.storage() != Storage::Buffer {
+            return Ok(());
+        }
+        let place = match root.backend == Some(backend) {
+            true => self.plan.value(root.id),
+            false => self.plan.replica(root.id, backend),
+        };
+        let place = self.checked(node, root, place, backend)?;
+        match self.holds[place.buffer] {
+            Some(holds) if holds == root.id => Ok(()),
+            other => {
+                let what = format!("buffer {} on {backend}", place.buffer);
+                let got = other.map_or("nothing".to_owned(), |id| self.graph.node(id).name.clone());
+                Err(GraphError::verify(Stage::Allocate, node, what, &root.name, got))
+            }
+        }
+    }
+
+    fn checked(
+        &self,
+        node: &Node,
+        value: &Node,
+        place: Option<Place>,
+        backend: BackendId,
+    ) -> Result<Place, GraphError> {
+        let broken = |expected: String, got: String| {
+            let what = format!("place of {} on {backend}", value.name);
+            GraphError::verify(Stage::Allocate, node, what, expected, got)
+        };
+        let place = place.ok_or_else(|| broken("a buffer".into(), "none".into()))?;
+        let buffer = &self.plan.buffers()[place.buffer];
+        if buffer.backend != backend {
+            return Err(broken(format!("a buffer on {backend}"), format!("one on {}", buffer.backend)));
+        }
+        let bytes = value_bytes(value);
+        if bytes > buffer.bytes {
+            return Err(broken(format!("{bytes} bytes"), format!("{} bytes", buffer.bytes)));
+        }
+        Ok(place)
+    }
+}

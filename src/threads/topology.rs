@@ -1,0 +1,42 @@
+//! How many threads are worth starting here.
+
+use std::collections::HashSet;
+use std::thread::available_parallelism;
+
+/// The number of threads that arithmetic profits from: physical cores among the processors this process may use, and no more than its
+/// share of processor time allows.
+pub fn default_threads() -> usize {
+    let n_allowed = available_parallelism().map_or(1, |n| n.get());
+    physical_cores().map_or(n_allowed, |n_cores| n_allowed.min(n_cores)).max(1)
+}
+
+/// Physical cores among the allowed processors, where the system tells.
+#[cfg(target_os = "linux")]
+fn physical_cores() -> Option<usize> {
+    let siblings: HashSet<String> = allowed_processors().into_iter().map(core_of).collect::<Option<_>>()?;
+    (!siblings.is_empty()).then_some(siblings.len())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn physical_cores() -> Option<usize> {
+    None::<HashSet<String>>.map(|cores| cores.len())
+}
+
+/// A name for the core that processor `cpu` belongs to: the list of its hardware threads.
+#[cfg(target_os = "linux")]
+fn core_of(cpu: usize) -> Option<String> {
+    std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")).ok()
+}
+
+#[cfg(target_os = "linux")]
+fn allowed_processors() -> Vec<usize> {
+    // SAFETY: cpu_set_t is plain bits, for which all zeros is a valid value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer and the size describe `set`; process 0 means the calling thread.
+    let status = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) };
+    if status != 0 {
+        return Vec::new();
+    }
+    // SAFETY: the index stays below the number of bits in the set.
+    (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
+}

@@ -1,0 +1,241 @@
+//! Matmul kernels for AVX2: the table, and the small kernel of quantised types.
+
+use std::arch::x86_64::*;
+
+use super::matmul_float as float;
+use super::matmul_quantise::quantise;
+use super::matmul_unpack as unpack;
+use super::matmul_unpack_k as unpack_k;
+use crate::vec_ops::Isa;
+use crate::vec_ops::matmul::panel::{
+    ActivationBlock, CentredFiveBit, CentredNibble, Dot, FiveBit, Form, Mins, Nibble, PanelBlock, SignedByte,
+    SixBit, ThreeBit, Tile, TinyFloat, TwoBit, Unpack,
+};
+use crate::vec_ops::matmul::{QuantKernel, Table};
+
+// Every function in this table assumes AVX2, FMA and F16C; `matmul::table` hands the table out only where they exist.
+pub(in crate::vec_ops) static TABLE: Table = Table {
+    isa: Isa::Avx2,
+    quantise,
+    f32: float::dot::<float::F32>,
+    f16: float::dot::<float::F16>,
+    bf16: float::dot::<float::Bf16>,
+    q4_0: kernel(unpack::blocks::<unpack::Q4_0>, dot::<CentredNibble>),
+    q4_1: kernel(unpack::blocks::<unpack::Q4_1>, dot::<Nibble>),
+    q5_0: kernel(unpack::blocks::<unpack::Q5_0>, dot::<CentredFiveBit>),
+    q5_1: kernel(unpack::blocks::<unpack::Q5_1>, dot::<FiveBit>),
+    q8_0: kernel(unpack::blocks::<unpack::Q8_0>, dot::<SignedByte>),
+    q2_k: kernel(unpack_k::super_blocks::<unpack_k::Q2K>, dot::<TwoBit>),
+    q3_k: kernel(unpack_k::super_blocks::<unpack_k::Q3K>, dot::<ThreeBit>),
+    q4_k: kernel(unpack_k::super_blocks::<unpack_k::Q4K>, dot::<Nibble>),
+    q5_k: kernel(unpack_k::super_blocks::<unpack_k::Q5K>, dot::<FiveBit>),
+    q6_k: kernel(unpack_k::super_blocks::<unpack_k::Q6K>, dot::<SixBit>),
+    iq4_nl: kernel(unpack::blocks::<unpack::IQ4NL>, dot::<SignedByte>),
+    iq4_xs: kernel(unpack_k::super_blocks::<unpack_k::IQ4XS>, dot::<SignedByte>),
+    mxfp4: kernel(unpack::blocks::<unpack::MXFP4>, dot::<TinyFloat>),
+};
+
+const fn kernel(unpack: Unpack, dot: Dot) -> QuantKernel {
+    QuantKernel { unpack, dot }
+}
+
+fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {
+    // SAFETY: the table with this function is only handed out where AVX2 and FMA exist.
+    unsafe {
+        match (panels, tokens) {
+            (&[p], &[a]) => dot_tile::<F, 1, 1>([p], [a], tile),
+            (&[p], &[a, b]) => dot_tile::<F, 1, 2>([p], [a, b], tile),
+            (&[p], &[a, b, c]) => dot_tile::<F, 1, 3>([p], [a, b, c], tile),
+            (&[p], &[a, b, c, d]) => dot_tile::<F, 1, 4>([p], [a, b, c, d], tile),
+            (&[p, q], &[a]) => dot_tile::<F, 2, 1>([p, q], [a], tile),
+            (&[p, q], &[a, b]) => dot_tile::<F, 2, 2>([p, q], [a, b], tile),
+            (&[p, q], &[a, b, c]) => dot_tile::<F, 2, 3>([p, q], [a, b, c], tile),
+            (&[p, q], &[a, b, c, d]) => dot_tile::<F, 2, 4>([p, q], [a, b, c, d], tile),
+            _ => unreachable!("a tile has 1 to 2 groups and 1 to 4 tokens"),
+        }
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn dot_tile<F: Form, const G: usize, const T: usize>(
+    panels: [&[PanelBlock]; G],
+    tokens: [&[ActivationBlock]; T],
+    tile: &mut Tile,
+) {
+    let n_blocks = panels[0].len();
+    assert!(panels.iter().all(|p| p.len() == n_blocks) && tokens.iter().all(|a| a.len() == n_blocks));
+    let mut sums = [[_mm256_setzero_ps(); T]; G];
+    for g in 0..G {
+        for t in 0..T {
+            // SAFETY: the tile's innermost array is eight floats.
+            sums[g][t] = unsafe { _mm256_loadu_ps(tile[g][t].as_ptr()) };
+        }
+    }
+    for i in 0..n_blocks {
+        // SAFETY: every slice has n_blocks elements.
+        let w: [&PanelBlock; G] = std::array::from_fn(|g| unsafe { panels[g].get_unchecked(i) });
+        // SAFETY: as above.
+        let a: [&ActivationBlock; T] = std::array::from_fn(|t| unsafe { tokens[t].get_unchecked(i) });
+        let products = products::<F, G, T>(&w, &a);
+        for g in 0..G {
+            for t in 0..T {
+                sums[g][t] = add_block::<F>(sums[g][t], products[g][t], w[g], a[t]);
+            }
+        }
+    }
+    for g in 0..G {
+        for t in 0..T {
+            // SAFETY: as for the load.
+            unsafe { _mm256_storeu_ps(tile[g][t].as_mut_ptr(), sums[g][t]) };
+        }
+    }
+}
+
+/// The float part of one step, given the block's integer sums.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+pub(in crate::vec_ops) fn add_block<F: Form>(
+    sum: __m256,
+    products: __m256i,
+    w: &PanelBlock,
+    a: &ActivationBlock,
+) -> __m256 {
+    let scale = _mm256_set1_ps(a.scale);
+    let scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(products), scale);
+    let sum = _mm256_fmadd_ps(scaled, load_ps(&w.scale), sum);
+    match F::MINS {
+        Mins::None => sum,
+        Mins::PerBlock => _mm256_fnmadd_ps(_mm256_set1_ps(a.scaled_sum), load_ps(&w.min), sum),
+        Mins::PerHalf => {
+            let mins = _mm256_madd_epi16(load_pairs(&w.half_mins), half_sums(a));
+            let scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(mins), scale);
+            _mm256_fnmadd_ps(scaled, load_ps(&w.min), sum)
+        }
+    }
+}
+
+/// What the integer sums of a block start from: minus the offset times the activations.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+pub(in crate::vec_ops) fn offset_term<F: Form>(offset: i16, w: &PanelBlock, a: &ActivationBlock) -> __m256i {
+    if offset == 0 {
+        return _mm256_setzero_si256();
+    }
+    let factor = _mm256_set1_epi16(-offset);
+    let factors =
+        if F::HALF_SCALES { _mm256_mullo_epi16(load_pairs(&w.half_scales), factor) } else { factor };
+    _mm256_madd_epi16(factors, half_sums(a))
+}
+
+/// The exact integer sums of a block, `[group][token]`.
+///
+/// Products of unsigned weights and signed activations are added in pairs to 16 bits, and so many of these pairs are added in 16 bits as
+/// the largest weight allows. Signed weights give their sign to the activation; a pair then just fits: `2 * 128 * 127 < 2^15`.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn products<F: Form, const G: usize, const T: usize>(
+    w: &[&PanelBlock; G],
+    a: &[&ActivationBlock; T],
+) -> [[__m256i; T]; G] {
+    let mut sums = [[_mm256_setzero_si256(); T]; G];
+    for g in 0..G {
+        for t in 0..T {
+            sums[g][t] = offset_term::<F>(F::OFFSET, w[g], a[t]);
+        }
+    }
+    let n_in_16_bits = const { n_in_16_bits::<F>() };
+    for first in (0..8).step_by(n_in_16_bits) {
+        let mut pairs = [[_mm256_setzero_si256(); T]; G];
+        for k in first..first + n_in_16_bits {
+            for g in 0..G {
+                let quants = load_quants(w[g], k);
+                for t in 0..T {
+                    let pair = multiply::<F>(quants, activation_quad(a[t], k));
+                    pairs[g][t] = if k == first { pair } else { _mm256_add_epi16(pairs[g][t], pair) };
+                }
+            }
+        }
+        for g in 0..G {
+            let factor = pair_factor::<F>(w[g], first / 4);
+            for t in 0..T {
+                sums[g][t] = _mm256_add_epi32(sums[g][t], _mm256_madd_epi16(pairs[g][t], factor));
+            }
+        }
+    }
+    sums
+}
+
+/// How many sums of two products fit 16 bits, as a divisor of the quads of a block or of half a block.
+const fn n_in_16_bits<F: Form>() -> usize {
+    let pairs = i16::MAX as i32 / (2 * 127 * F::MAX);
+    let most = if F::HALF_SCALES { 4 } else { 8 };
+    let mut n = most;
+    while n as i32 > pairs {
+        n /= 2;
+    }
+    n
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn multiply<F: Form>(weights: __m256i, activations: __m256i) -> __m256i {
+    if F::SIGNED {
+        _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(activations, weights))
+    } else {
+        _mm256_maddubs_epi16(weights, activations)
+    }
+}
+
+/// What sums in 16 bits are multiplied with on the way to 32: the scale of the half they come from, or one.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pair_factor<F: Form>(w: &PanelBlock, half: usize) -> __m256i {
+    if !F::HALF_SCALES {
+        return _mm256_set1_epi16(1);
+    }
+    let pairs = load_pairs(&w.half_scales);
+    if half == 0 {
+        let low = _mm256_slli_epi32::<16>(pairs);
+        _mm256_or_si256(_mm256_srli_epi32::<16>(low), low)
+    } else {
+        let high = _mm256_srli_epi32::<16>(pairs);
+        _mm256_or_si256(_mm256_slli_epi32::<16>(high), high)
+    }
+}
+
+/// Quad `k` of eight rows.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::vec_ops) fn load_quants(w: &PanelBlock, k: usize) -> __m256i {
+    // SAFETY: the referenced array is 32 bytes.
+    unsafe { _mm256_loadu_si256(w.quants[k].as_ptr().cast()) }
+}
+
+/// Quad `k` of one token, in every lane.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::vec_ops) fn activation_quad(a: &ActivationBlock, k: usize) -> __m256i {
+    // SAFETY: 4 * k + 4 is at most the 32 quants of the block.
+    _mm256_set1_epi32(unsafe { a.quants.as_ptr().add(4 * k).cast::<i32>().read_unaligned() })
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn half_sums(a: &ActivationBlock) -> __m256i {
+    // SAFETY: two i16 are four bytes.
+    _mm256_set1_epi32(unsafe { a.half_sums.as_ptr().cast::<i32>().read_unaligned() })
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_ps(values: &[f32; 8]) -> __m256 {
+    // SAFETY: the array is 32 bytes.
+    unsafe { _mm256_loadu_ps(values.as_ptr()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in crate::vec_ops) fn load_pairs(pairs: &[[i16; 2]; 8]) -> __m256i {
+    // SAFETY: the array is 32 bytes.
+    unsafe { _mm256_loadu_si256(pairs.as_ptr().cast()) }
+}

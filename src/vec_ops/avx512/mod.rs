@@ -1,0 +1,3 @@
+//! AVX-512 kernels, where they differ from AVX2.
+
+pub(super) mod matmul;
