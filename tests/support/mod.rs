@@ -1,5 +1,5 @@
 //! What the tests that run models share: reference files, and the arithmetic of comparing distributions.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use std::path::{Path, PathBuf};
 
