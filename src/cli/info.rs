@@ -87,7 +87,7 @@ fn document(gguf: &Gguf) -> Json {
         json!({
             "name": &*info.name,
             "type": info.tensor_type.to_string(),
-            "shape": info.shape.dims(),
+            "shape": info.shape.0,
             "bytes": info.n_bytes,
             "supported": info.tensor_type.dtype().is_some(),
         })
