@@ -1,5 +1,7 @@
 //! Arguments that make no sense, and files that are not there.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod program;
 
 use std::process::Command;

@@ -1,15 +1,18 @@
 //! What the commands print, against references made by others.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod program;
 
 use program::{json, minfer, model, reference, stderr, stdout, tiny};
 use serde_json::Value;
 
-const NAME: &str = "wide-qwen2-q4_k_m";
+/// A model of f32 weights, so that the reference can be met closely.
+const EXACT: &str = "qwen2-yarn-f32";
 
 /// The reference of the prompt called `text`.
 fn expected() -> Value {
-    reference("tiny/expected.json")[NAME]["prompts"][0].clone()
+    reference("tiny/expected.json")[EXACT]["prompts"][0].clone()
 }
 
 fn ids_argument(ids: &Value) -> String {
@@ -33,7 +36,9 @@ fn tokenize_prints_the_ids_of_the_reference() {
 #[test]
 fn the_begin_token_is_added_where_the_model_wants_it() {
     let with = |flag: &[&str]| {
-        json(minfer().arg("tokenize").arg(tiny("llama-untied-f32-bos")).args(["-p", "a", "--json"]).args(flag))
+        json(
+            minfer().arg("tokenize").arg(tiny("llama-untied-f32-bos")).args(["-p", "a", "--json"]).args(flag),
+        )
     };
     let (plain, added) = (with(&[]), with(&["--add-special"]));
     assert_eq!(plain.as_array().unwrap()[..], added.as_array().unwrap()[1..]);
@@ -44,16 +49,27 @@ fn logits_agree_with_the_reference_at_every_position() {
     let expected = expected();
     let ids = ids_argument(&expected["ids"]);
     let mut command = minfer();
-    command.arg("logits").arg(model()).args(["--ids", &ids, "--all-positions", "--top", "3", "--kv", "f32", "--json"]);
+    command.arg("logits").arg(tiny(EXACT)).args([
+        "--ids",
+        &ids,
+        "--all-positions",
+        "--top",
+        "3",
+        "--kv",
+        "f32",
+        "--json",
+    ]);
     let positions = json(&mut command)["positions"].clone();
     let positions = positions.as_array().unwrap();
     let best = expected["argmax_logprob_per_position"].as_array().unwrap();
     assert_eq!(positions.len(), best.len());
     for (position, log_prob) in positions.iter().zip(best) {
         let got = position["top"][0][1].as_f64().unwrap();
-        assert!((got - log_prob.as_f64().unwrap()).abs() < 0.05, "{position} against {log_prob}");
+        assert!((got - log_prob.as_f64().unwrap()).abs() < 1e-3, "{position} against {log_prob}");
     }
-    let last = json(minfer().arg("logits").arg(model()).args(["--ids", &ids, "--top", "3", "--kv", "f32", "--json"]));
+    let last = json(
+        minfer().arg("logits").arg(tiny(EXACT)).args(["--ids", &ids, "--top", "3", "--kv", "f32", "--json"]),
+    );
     assert_eq!(last["positions"].as_array().unwrap().len(), 1);
     assert_eq!(last["positions"][0]["position"], positions.len() - 1);
 }
@@ -64,7 +80,11 @@ fn greedy_text_follows_the_reference() {
     let text = expected["text"].as_str().unwrap();
     let run = |extra: &[&str]| {
         let mut command = minfer();
-        command.arg("run").arg(model()).args(["--raw", "--temp", "0", "-n", "20", "--json", "-p", text]).args(extra);
+        command
+            .arg("run")
+            .arg(tiny(EXACT))
+            .args(["--raw", "--temp", "0", "-n", "20", "--json", "-p", text])
+            .args(extra);
         json(&mut command)
     };
     let answer = run(&[]);
@@ -80,7 +100,9 @@ fn greedy_text_follows_the_reference() {
 #[test]
 fn a_stop_text_ends_the_answer_before_it() {
     let run = |extra: &[&str]| {
-        json(minfer().arg("run").arg(model()).args(["hello", "--temp", "0", "-n", "24", "--json"]).args(extra))
+        json(
+            minfer().arg("run").arg(model()).args(["hello", "--temp", "0", "-n", "24", "--json"]).args(extra),
+        )
     };
     let whole = run(&[])["text"].as_str().unwrap().to_string();
     let stop: String = whole.chars().skip(5).take(3).collect();
@@ -91,7 +113,9 @@ fn a_stop_text_ends_the_answer_before_it() {
 
 #[test]
 fn the_same_seed_gives_the_same_answer() {
-    let run = |seed: &str| json(minfer().arg("run").arg(model()).args(["hello", "-n", "16", "--json", "--seed", seed]));
+    let run = |seed: &str| {
+        json(minfer().arg("run").arg(model()).args(["hello", "-n", "16", "--json", "--seed", seed]))
+    };
     assert_eq!(run("5")["ids"], run("5")["ids"]);
     assert_ne!(run("5")["ids"], run("6")["ids"]);
     assert_ne!(run("-1")["seed"], run("-1")["seed"]);
@@ -105,7 +129,8 @@ fn the_chat_template_of_a_file_replaces_the_models() {
     let mut command = minfer();
     command.arg("run").arg(model()).args(["hey", "--system", "be brief", "-n", "1", "--json"]);
     let ids = json(command.arg("--chat-template-file").arg(&path))["prompt_ids"].clone();
-    let expected = json(minfer().arg("tokenize").arg(model()).args(["-p", "[system]be brief[user]hey", "--json"]));
+    let expected =
+        json(minfer().arg("tokenize").arg(model()).args(["-p", "[system]be brief[user]hey", "--json"]));
     assert_eq!(ids, expected);
 }
 
@@ -126,7 +151,7 @@ fn the_graph_is_printed_in_every_format() {
     assert!(graph(&[]).contains(" = MatMul"), "{}", graph(&[]));
     assert!(graph(&["--format", "dot"]).starts_with("digraph"));
     let census = graph(&["--prefill", "8", "--format", "census"]);
-    assert!(census.contains("op SwiGLU backend CPU x2"), "{census}");
+    assert!(census.contains("op SwiGLU backend CPU x1"), "{census}");
     let document: Value = serde_json::from_str(&graph(&["--format", "json", "--decode"])).unwrap();
     assert!(!document["nodes"].as_array().unwrap().is_empty());
 }
@@ -138,11 +163,14 @@ fn graphs_of_a_run_can_be_traced_profiled_and_dumped() {
     let mut command = minfer();
     command.arg("run").arg(model()).args(["hi", "-n", "3", "--temp", "0"]);
     command.arg("--dump-graph").arg(file("g.dot")).arg("--dump-graph-json").arg(file("g.json"));
-    command.env("MINFER_GRAPH_TRACE", "1").env("MINFER_OP_PROFILE", "1").env("MINFER_TRACE", file("trace.json"));
+    command
+        .env("MINFER_GRAPH_TRACE", "1")
+        .env("MINFER_OP_PROFILE", "1")
+        .env("MINFER_TRACE", file("trace.json"));
     let output = command.output().unwrap();
     let text = stderr(&output);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("op SwiGLU backend CPU x2"), "{text}");
+    assert!(text.contains("op SwiGLU backend CPU x1"), "{text}");
     assert!(text.contains("split 0 backend CPU"), "{text}");
     assert!(text.contains("graphs built: 2"), "one for the prompt, one for the tokens: {text}");
     assert!(text.lines().any(|line| line.starts_with("MatMul") && line.ends_with('%')), "{text}");
@@ -157,14 +185,21 @@ fn graphs_of_a_run_can_be_traced_profiled_and_dumped() {
 fn perplexity_of_a_uniform_guess_is_about_the_vocabulary() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("text.txt");
-    std::fs::write(&path, "The quick brown fox jumps over the lazy dog, again and again. ".repeat(60)).unwrap();
+    std::fs::write(&path, "The quick brown fox jumps over the lazy dog, again and again. ".repeat(60))
+        .unwrap();
     let mut command = minfer();
     command.arg("perplexity").arg(model()).args(["--json", "--chunks", "2", "-f"]).arg(&path);
     let document = json(&mut command);
     assert_eq!(document["n_chunks"], 2);
     // Random weights know nothing: no better than half of uniform, whatever they prefer.
     assert!(document["ppl"].as_f64().unwrap() > 234.0, "{document}");
-    let short = minfer().arg("perplexity").arg(model()).arg("-f").arg(model().with_file_name("none.txt")).output().unwrap();
+    let short = minfer()
+        .arg("perplexity")
+        .arg(model())
+        .arg("-f")
+        .arg(model().with_file_name("none.txt"))
+        .output()
+        .unwrap();
     assert_eq!(short.status.code(), Some(1));
 }
 

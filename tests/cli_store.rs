@@ -1,5 +1,6 @@
 //! Pulling, listing and removing models with the program itself.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(feature = "hub")]
 
 mod hub;
@@ -14,7 +15,10 @@ use program::{json, minfer, model, stderr, stdout};
 
 fn with_store(dir: &Path, hub: &Hub) -> Command {
     let mut command = minfer();
-    command.env("MINFER_MODELS", dir).env("HF_ENDPOINT", format!("{}/", hub.url)).env("HF_TOKEN", "hf_secret");
+    command
+        .env("MINFER_MODELS", dir)
+        .env("HF_ENDPOINT", format!("{}/", hub.url))
+        .env("HF_TOKEN", "hf_secret");
     command
 }
 
@@ -86,7 +90,10 @@ fn one_interrupt_stops_a_stalled_download_within_a_second_and_keeps_the_part() {
 #[cfg(unix)]
 #[test]
 fn a_killed_download_leaves_no_file_with_the_final_name() {
-    let hub = Hub::start(|request, _| Reply { stall: true, ..Reply::ranged(request, &fake_model(300_000)).cut(100_000) });
+    let hub = Hub::start(|request, _| Reply {
+        stall: true,
+        ..Reply::ranged(request, &fake_model(300_000)).cut(100_000)
+    });
     let dir = tempfile::tempdir().unwrap();
     let mut command = with_store(dir.path(), &hub);
     let mut child =

@@ -1,5 +1,7 @@
 //! What goes to which stream, and what comes from standard input.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod program;
 
 use std::io::Read;
@@ -10,10 +12,14 @@ use program::{minfer, model, stderr, stdout, with_stdin};
 
 #[test]
 fn standard_output_is_the_answer_and_one_newline() {
-    let json = program::json(minfer().arg("run").arg(model()).args(["hi", "-n", "8", "--seed", "7", "--json"]));
+    let json =
+        program::json(minfer().arg("run").arg(model()).args(["hi", "-n", "8", "--seed", "7", "--json"]));
     let output = minfer().arg("run").arg(model()).args(["hi", "-n", "8", "--seed", "7"]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(String::from_utf8(output.stdout.clone()).unwrap(), json["text"].as_str().unwrap().to_string() + "\n");
+    assert_eq!(
+        String::from_utf8(output.stdout.clone()).unwrap(),
+        json["text"].as_str().unwrap().to_string() + "\n"
+    );
     assert_eq!(json["ids"].as_array().unwrap().len(), 8);
 }
 
@@ -42,7 +48,8 @@ fn piped_text_is_the_prompt_without_its_final_newline() {
 fn a_prompt_flag_does_not_wait_for_standard_input() {
     let mut command = minfer();
     command.arg("run").arg(model()).args(["-p", "x", "-n", "2"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     let status = loop {
         match child.try_wait().unwrap() {
@@ -81,8 +88,7 @@ fn a_reader_that_goes_away_ends_every_command_quietly() {
         &["completions", "bash"],
     ];
     for args in commands {
-        let mut child =
-            minfer().args(*args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = minfer().args(*args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let mut errors = String::new();
         child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();

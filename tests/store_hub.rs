@@ -1,5 +1,6 @@
 //! Downloads from a hub that misbehaves.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![cfg(feature = "hub")]
 
 mod hub;
@@ -10,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use hub::{Hub, Reply, fake_model};
 use minfer::store::{Endpoints, ModelRef, Progress, PullOptions, Puller, Silent, Store, StoreError};
 use sha2::{Digest, Sha256};
-use hub::{Hub, Reply, fake_model};
 
 const FILE: &str = "hf:o/r/m.gguf";
 

@@ -98,7 +98,8 @@ fn greedy_text_follows_the_reference_while_its_margins_are_clear() {
         let n_clear = margins.iter().take_while(|&&m| m > margin).count();
         let mut context = context(&tiny(&name), KvFormat::F32);
         let mut session = Session::open(&mut context).expect("a free sequence");
-        let mut sampler = Sampler::new(SamplerOptions { temperature: 0.0, ..Default::default() }).expect("in range");
+        let mut sampler =
+            Sampler::new(SamplerOptions { temperature: 0.0, ..Default::default() }).expect("in range");
         let options = GenerateOptions { max_tokens: Some(32), ignore_eog: true, ..Default::default() };
         let generator = Generator {
             sampler: &mut sampler,
@@ -119,7 +120,8 @@ fn text_and_bos_tokenise_as_the_reference_says() {
         let engine = tiny(&name);
         let prompt = &model["prompts"][0];
         let text = prompt["text"].as_str().expect("the first prompt is a text");
-        let encoded = engine.tokenizer().encode_sequence(text, minfer::text::Specials::Plain).expect("it encodes");
+        let encoded =
+            engine.tokenizer().encode_sequence(text, minfer::text::Specials::Plain).expect("it encodes");
         assert_eq!(encoded, ids(&prompt["ids"]), "{name}");
     }
 }

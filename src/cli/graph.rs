@@ -54,7 +54,11 @@ pub(super) fn run(args: &GraphArgs, app: &App) -> Result<(), CliError> {
         return Err(CliError::usage("--prefill", "at least 1 token", "0"));
     }
     if args.outputs > n_tokens {
-        return Err(CliError::usage("--outputs", format!("at most {n_tokens}, the tokens of the step"), args.outputs.to_string()));
+        return Err(CliError::usage(
+            "--outputs",
+            format!("at most {n_tokens}, the tokens of the step"),
+            args.outputs.to_string(),
+        ));
     }
     let options = app.engine_options(&args.engine, None)?;
     let path = app.model_path(&args.model)?;

@@ -44,7 +44,8 @@ fn n_params(gguf: &Gguf) -> u64 {
 fn by_type(gguf: &Gguf) -> BTreeMap<String, (usize, u64, bool)> {
     let mut types = BTreeMap::new();
     for info in gguf.tensor_infos() {
-        let entry = types.entry(info.tensor_type.to_string()).or_insert((0, 0, info.tensor_type.dtype().is_some()));
+        let entry =
+            types.entry(info.tensor_type.to_string()).or_insert((0, 0, info.tensor_type.dtype().is_some()));
         entry.0 += 1;
         entry.1 += info.n_bytes.unwrap_or(0) as u64;
     }

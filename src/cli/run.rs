@@ -114,7 +114,8 @@ pub(super) fn run(args: &RunArgs, app: &App) -> Result<(), CliError> {
 fn sort_words(args: &RunArgs, is_model: &dyn Fn(&OsStr) -> bool) -> Result<Words, CliError> {
     let flag_model = args.model.model.clone();
     let (first, second) = (args.words.first().cloned(), args.words.get(1).cloned());
-    let too_many = |what, got: &OsStr| Err(CliError::usage(what, "it once", format!("also {}", got.to_string_lossy())));
+    let too_many =
+        |what, got: &OsStr| Err(CliError::usage(what, "it once", format!("also {}", got.to_string_lossy())));
     let (model, prompt) = match (flag_model, &args.prompt, first, second) {
         (Some(_), _, Some(_), Some(second)) => return too_many("MODEL and -m", &second),
         (Some(_), Some(_), Some(first), None) => return too_many("PROMPT and -p", &first),
@@ -133,7 +134,8 @@ fn sort_words(args: &RunArgs, is_model: &dyn Fn(&OsStr) -> bool) -> Result<Words
 
 /// True if a single word means a model and not a prompt.
 fn names_a_model(text: &OsStr, store: Option<&Store>) -> bool {
-    let known = |reference: &ModelRef| store.is_some_and(|store| matches!(store.find(reference), Ok(Some(_))));
+    let known =
+        |reference: &ModelRef| store.is_some_and(|store| matches!(store.find(reference), Ok(Some(_))));
     match ModelRef::parse(text) {
         Ok(ModelRef::Path(path)) => {
             let is_file_name = !text.to_string_lossy().contains(char::is_whitespace)
@@ -240,10 +242,9 @@ fn answer(
 ) -> Result<Generated, CliError> {
     let mut output = Output::new();
     let mut failure = None;
-    let mut on_piece = |piece: &str| match (args.json, output.text(piece)) {
-        (true, _) => ControlFlow::Continue(()),
-        (false, Ok(())) => ControlFlow::Continue(()),
-        (false, Err(error)) => {
+    let mut on_piece = |piece: &str| match if args.json { Ok(()) } else { output.text(piece) } {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
             failure = Some(error);
             ControlFlow::Break(())
         }
@@ -312,9 +313,8 @@ mod tests {
     }
 
     fn sorted(line: &[&str]) -> Result<(Option<String>, Option<String>), CliError> {
-        let command = Command::try_parse_from([&["run"], line].concat()).map_err(|error| {
-            CliError::usage("test", "arguments", error.to_string())
-        })?;
+        let command = Command::try_parse_from([&["run"], line].concat())
+            .map_err(|error| CliError::usage("test", "arguments", error.to_string()))?;
         let words = sort_words(&command.args, &|text| text.to_string_lossy().ends_with(".gguf"))?;
         Ok((words.model.map(|model| model.to_string_lossy().into_owned()), words.prompt))
     }

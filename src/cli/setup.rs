@@ -123,7 +123,14 @@ impl App {
             GpuLayers::Auto => usize::MAX,
         };
         let n_threads = self.n_threads(args.threads)?;
-        Ok(EngineOptions { mmap: !args.no_mmap, n_threads, isa: self.isa()?, fence, gpu_layers, chat_template })
+        Ok(EngineOptions {
+            mmap: !args.no_mmap,
+            n_threads,
+            isa: self.isa()?,
+            fence,
+            gpu_layers,
+            chat_template,
+        })
     }
 
     /// Loads a model and passes its warnings on.

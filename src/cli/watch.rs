@@ -130,7 +130,8 @@ fn profile_lines(profile: &BTreeMap<String, OpTime>) -> Vec<String> {
     let total: Duration = profile.values().map(|op| op.total).sum();
     let mut rows: Vec<_> = profile.iter().collect();
     rows.sort_by_key(|(_, op)| std::cmp::Reverse(op.total));
-    let mut lines = vec![format!("{:<18} {:>9} {:>11} {:>9} {:>6}", "op", "runs", "total ms", "mean us", "share")];
+    let mut lines =
+        vec![format!("{:<18} {:>9} {:>11} {:>9} {:>6}", "op", "runs", "total ms", "mean us", "share")];
     lines.extend(rows.iter().map(|(name, op)| {
         let (ms, share) = (op.total.as_secs_f64() * 1e3, op.total.as_secs_f64() / total.as_secs_f64());
         format!("{name:<18} {:>9} {ms:>11.2} {:>9.1} {:>5.1}%", op.n, ms * 1e3 / op.n as f64, share * 100.0)

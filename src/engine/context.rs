@@ -3,7 +3,8 @@
 use super::step::{Step, graph_type, sequences};
 use super::{Batch, BatchToken, Engine, EngineError, Logits, memory};
 use crate::graph::{
-    AssignQuery, BackendSet, CParams, Census, Executable, GraphCache, GraphParams, GraphType, KvFormat, Observer, PAGE_TOKENS,
+    AssignQuery, BackendSet, CParams, Census, Executable, GraphCache, GraphParams, GraphType, KvFormat,
+    Observer, PAGE_TOKENS,
 };
 use crate::kv::KvPages;
 
@@ -157,7 +158,11 @@ impl Context {
     }
 
     /// [`Context::decode`] with an observer of every node that runs.
-    pub fn decode_observed(&mut self, batch: &Batch, observer: &mut dyn Observer) -> Result<Logits<'_>, EngineError> {
+    pub fn decode_observed(
+        &mut self,
+        batch: &Batch,
+        observer: &mut dyn Observer,
+    ) -> Result<Logits<'_>, EngineError> {
         self.compute(batch, observer)?;
         Logits::new(&self.logits, self.engine.model().hparams.n_vocab)
     }

@@ -143,9 +143,10 @@ impl Hint for EngineError {
             EngineError::PromptTooLong { .. } => {
                 Some("shorten the prompt or use a larger context".to_string())
             }
-            EngineError::NanLogits { .. } => {
-                Some("the weights hold NaN, or the file is damaged: compare its checksum with the source".to_string())
-            }
+            EngineError::NanLogits { .. } => Some(
+                "the weights hold NaN, or the file is damaged: compare its checksum with the source"
+                    .to_string(),
+            ),
             _ => None,
         }
     }

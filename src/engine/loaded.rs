@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Context, ContextOptions, EngineError, template};
-use crate::backends::cpu::{CpuBackend, CpuOptions};
 use crate::backends;
+use crate::backends::cpu::{CpuBackend, CpuOptions};
 use crate::gguf::{Gguf, Metadata, OpenOptions};
 use crate::graph::{BackendId, BackendSet, CParams, Policy};
 use crate::models::Model;

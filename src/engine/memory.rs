@@ -16,7 +16,9 @@ pub(super) fn n_ctx(asked: Option<usize>, n_ctx_train: usize) -> Result<usize, E
     let longest = i32::MAX as usize / PAGE_TOKENS * PAGE_TOKENS;
     match wanted.checked_next_multiple_of(PAGE_TOKENS) {
         Some(n_ctx) if n_ctx <= longest => Ok(n_ctx),
-        _ => Err(EngineError::BadOption { what: "n_ctx", expected: format!("at most {longest}"), got: wanted }),
+        _ => {
+            Err(EngineError::BadOption { what: "n_ctx", expected: format!("at most {longest}"), got: wanted })
+        }
     }
 }
 
@@ -28,7 +30,11 @@ pub(super) fn kv_bytes(shape: &KvShape, n_layer: usize) -> u128 {
 }
 
 /// Refuses a context whose keys and values do not fit into the budget.
-pub(super) fn check_kv(shape: &KvShape, n_layer: usize, budget_bytes: Option<usize>) -> Result<(), EngineError> {
+pub(super) fn check_kv(
+    shape: &KvShape,
+    n_layer: usize,
+    budget_bytes: Option<usize>,
+) -> Result<(), EngineError> {
     let bytes = kv_bytes(shape, n_layer);
     // An allocation cannot be larger than an isize, whatever the budget.
     let budget_bytes = budget_bytes.unwrap_or(usize::MAX).min(isize::MAX as usize);
@@ -71,7 +77,8 @@ mod tests {
         assert_eq!(kv_bytes(&shape, 24), 50_331_648);
         assert!(check_kv(&shape, 24, Some(50_331_648)).is_ok());
         let error = check_kv(&shape, 24, Some(20 << 20)).expect_err("too big");
-        let text = "context of 4096 tokens: keys and values need 50331648 bytes (48 MiB): expected at most 20 MiB";
+        let text =
+            "context of 4096 tokens: keys and values need 50331648 bytes (48 MiB): expected at most 20 MiB";
         assert_eq!(error.to_string(), text);
         let huge = KvShape { n_cells: 1 << 30, k_row_elems: 1 << 30, v_row_elems: 1 << 30, ..shape };
         assert!(check_kv(&huge, 1 << 20, None).is_err());

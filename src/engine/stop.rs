@@ -45,7 +45,10 @@ impl StopMatcher {
 /// Bytes of the longest end of `text` that is a beginning of `stop`.
 fn overlap(text: &str, stop: &str) -> usize {
     let longest = stop.len().min(text.len());
-    (1..=longest).rev().find(|&n| stop.as_bytes().starts_with(&text.as_bytes()[text.len() - n..])).unwrap_or(0)
+    (1..=longest)
+        .rev()
+        .find(|&n| stop.as_bytes().starts_with(&text.as_bytes()[text.len() - n..]))
+        .unwrap_or(0)
 }
 
 #[cfg(test)]

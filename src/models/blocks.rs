@@ -11,9 +11,9 @@
 
 use super::{LayerWeights, Linear, Model};
 use crate::graph::{
-    Add, Attn, BuildQuery, CParams, FusedFFN, FusedQKV, FusedQkvNorm, GetRows, Graph, GraphBuilder, GraphError, GraphParams, InputKind,
-    KvShape, KvcacheLoad, KvcacheStore, MatMul, Mul, NodeId, Op, QkNorm, QkvBiasRopeStore, RmsNorm, RoPE, Silu, View,
-    WeightRef, fuses_ffn, fuses_qkv,
+    Add, Attn, BuildQuery, CParams, FusedFFN, FusedQKV, FusedQkvNorm, GetRows, Graph, GraphBuilder,
+    GraphError, GraphParams, InputKind, KvShape, KvcacheLoad, KvcacheStore, MatMul, Mul, NodeId, Op, QkNorm,
+    QkvBiasRopeStore, RmsNorm, RoPE, Silu, View, WeightRef, fuses_ffn, fuses_qkv,
 };
 use crate::tensor::Shape;
 
@@ -149,7 +149,9 @@ impl<'a> Blocks<'a> {
         let biases = [&attn_q.bias, &attn_k.bias, &attn_v.bias];
         let n_biases = biases.iter().filter(|bias| bias.is_some()).count();
         let (op, mut weights) = match (qk_norms, n_biases) {
-            (Some((q, k)), 0) => (Op::from(FusedQkvNorm { n_q, norm: self.qk_norm(), rope, store }), vec![q, k]),
+            (Some((q, k)), 0) => {
+                (Op::from(FusedQkvNorm { n_q, norm: self.qk_norm(), rope, store }), vec![q, k])
+            }
             (None, 0) => (Op::from(QkvBiasRopeStore { n_q, bias: false, rope, store }), vec![]),
             (None, 3) => {
                 let op = QkvBiasRopeStore { n_q, bias: true, rope, store };

@@ -64,9 +64,11 @@ impl Hint for ModelError {
             ModelError::UnknownArchitecture { .. } => {
                 Some("use a model of one of the listed architectures".to_string())
             }
-            ModelError::MissingTensor { .. } | ModelError::WrongShape { .. } | ModelError::WrongType { .. } => {
-                Some("the file was written for another program or another version of the architecture".to_string())
-            }
+            ModelError::MissingTensor { .. }
+            | ModelError::WrongShape { .. }
+            | ModelError::WrongType { .. } => Some(
+                "the file was written for another program or another version of the architecture".to_string(),
+            ),
             ModelError::Metadata(_) | ModelError::BadValue { .. } => None,
         }
     }

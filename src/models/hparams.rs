@@ -92,7 +92,8 @@ fn embedding(
 ) -> Result<(usize, usize), ModelError> {
     let n_embd = keys.size("embedding_length")?;
     let name = "token_embd.weight";
-    let (shape, _) = tensors(name).ok_or_else(|| ModelError::MissingTensor { name: name.into(), arch: arch.name })?;
+    let (shape, _) =
+        tensors(name).ok_or_else(|| ModelError::MissingTensor { name: name.into(), arch: arch.name })?;
     let [row_len, n_vocab, ..] = shape.0;
     if row_len != n_embd {
         return keys.bad("embedding_length", format!("{row_len} as in {name} {shape}"), n_embd);
@@ -153,7 +154,12 @@ impl Keys<'_> {
     }
 
     /// The error that blames `key`.
-    pub(super) fn bad<T>(&self, key: &str, expected: impl Into<String>, got: impl Display) -> Result<T, ModelError> {
+    pub(super) fn bad<T>(
+        &self,
+        key: &str,
+        expected: impl Into<String>,
+        got: impl Display,
+    ) -> Result<T, ModelError> {
         Err(ModelError::BadValue { key: self.key(key), expected: expected.into(), got: got.to_string() })
     }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{Architecture, HParams, Model, ModelError};
 use crate::gguf::{Metadata, Value};
 use crate::graph::{
-    BackendId, BuildQuery, CParams, Census, Graph, GraphParams, GraphType, InputKind, KvFormat, Liveness, NoDevice, Node,
-    Op, OpKind, WeightRef,
+    BackendId, BuildQuery, CParams, Census, Graph, GraphParams, GraphType, InputKind, KvFormat, Liveness,
+    NoDevice, Node, Op, OpKind, WeightRef,
 };
 use crate::tensor::{DType, Shape};
 
@@ -28,7 +28,8 @@ struct Sizes {
     n_ff: usize,
 }
 
-const SMALL: Sizes = Sizes { n_vocab: 40, n_embd: 16, n_layer: 2, n_head: 4, n_head_kv: 2, head_dim: 4, n_ff: 24 };
+const SMALL: Sizes =
+    Sizes { n_vocab: 40, n_embd: 16, n_layer: 2, n_head: 4, n_head_kv: 2, head_dim: 4, n_ff: 24 };
 const QWEN2_500M: Sizes =
     Sizes { n_vocab: 151936, n_embd: 896, n_layer: 24, n_head: 14, n_head_kv: 2, head_dim: 64, n_ff: 4864 };
 
@@ -212,7 +213,11 @@ fn equal_params_give_equal_graphs() {
 
 #[test]
 fn fused_nodes_are_present_exactly_when_gated_on() {
-    let cases = [("qwen2", OpKind::QkvBiasRopeStore), ("llama", OpKind::QkvBiasRopeStore), ("qwen3", OpKind::FusedQkvNorm)];
+    let cases = [
+        ("qwen2", OpKind::QkvBiasRopeStore),
+        ("llama", OpKind::QkvBiasRopeStore),
+        ("qwen3", OpKind::FusedQkvNorm),
+    ];
     for (arch, epilogue) in cases {
         let model = File::new(arch, SMALL).model();
         for (fuse_qkv, fuse_ffn) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -297,8 +302,16 @@ fn the_head_is_the_embedding_table_unless_the_file_has_its_own() {
 fn impossible_hyper_parameters_are_refused_by_key_and_value() {
     let cases: &[(&str, Value, &str)] = &[
         ("attention.head_count", Value::U32(0), "expected at least 1, got 0"),
-        ("attention.head_count_kv", Value::U32(0), "expected a divisor of llama.attention.head_count 4, got 0"),
-        ("attention.head_count_kv", Value::U32(3), "expected a divisor of llama.attention.head_count 4, got 3"),
+        (
+            "attention.head_count_kv",
+            Value::U32(0),
+            "expected a divisor of llama.attention.head_count 4, got 0",
+        ),
+        (
+            "attention.head_count_kv",
+            Value::U32(3),
+            "expected a divisor of llama.attention.head_count 4, got 3",
+        ),
         ("attention.key_length", Value::U32(0), "expected at least 1, got 0"),
         ("block_count", Value::U32(0), "expected at least 1, got 0"),
         ("block_count", Value::U32(1), "expected 2, the number of blocks in the file, got 1"),
@@ -314,7 +327,11 @@ fn impossible_hyper_parameters_are_refused_by_key_and_value() {
         ("rope.freq_base", Value::F32(0.0), "expected a positive number, got 0"),
         ("rope.freq_base", Value::F32(f32::NAN), "expected a positive number, got NaN"),
         ("rope.scaling.factor", Value::F32(-2.0), "expected a positive number, got -2"),
-        ("attention.layer_norm_rms_epsilon", Value::F32(f32::NAN), "expected a number that is not negative, got NaN"),
+        (
+            "attention.layer_norm_rms_epsilon",
+            Value::F32(f32::NAN),
+            "expected a number that is not negative, got NaN",
+        ),
         ("expert_count", Value::U32(8), "expected 0: mixtures of experts are not supported, got 8"),
     ];
     for (key, value, message) in cases {
@@ -328,7 +345,11 @@ fn impossible_hyper_parameters_are_refused_by_key_and_value() {
 fn unknown_rope_scaling_is_refused_by_name() {
     let mut file = File::new("qwen2", SMALL);
     file.set("qwen2.rope.scaling.type", Value::Str("longrope".to_string()));
-    assert!(file.refusal().ends_with("expected none, linear or yarn, got \"longrope\""), "{}", file.refusal());
+    assert!(
+        file.refusal().ends_with("expected none, linear or yarn, got \"longrope\""),
+        "{}",
+        file.refusal()
+    );
 }
 
 #[test]
@@ -360,7 +381,8 @@ fn head_dim_is_its_own_key_or_follows_from_the_heads() {
     assert_eq!(file.model().hparams.head_dim, 4);
     file.set("qwen2.attention.head_count", Value::U32(3));
     file.set("qwen2.attention.head_count_kv", Value::U32(3));
-    let message = "hyper-parameter qwen2.attention.head_count: expected a divisor of qwen2.embedding_length 16, got 3";
+    let message =
+        "hyper-parameter qwen2.attention.head_count: expected a divisor of qwen2.embedding_length 16, got 3";
     assert_eq!(file.refusal(), message);
 }
 

@@ -70,7 +70,8 @@ impl Weights {
             None => Linear { weight: token_embd.clone(), bias: None },
         };
         let n_freqs = hparams.rope.n_rot / 2;
-        let rope_freqs = if arch.rope_freqs { find.optional_vector("rope_freqs.weight", n_freqs)? } else { None };
+        let rope_freqs =
+            if arch.rope_freqs { find.optional_vector("rope_freqs.weight", n_freqs)? } else { None };
         let layers = (0..n_layer).map(|il| find.layer(il, hparams)).collect::<Result<_, _>>()?;
         let output_norm = find.vector("output_norm.weight", n_embd)?;
         Ok(Weights { token_embd, layers, output_norm, output, rope_freqs })

@@ -25,6 +25,8 @@ pub(super) struct Download<'a> {
     pub(super) expected: Expected,
     pub(super) cancel: &'a AtomicBool,
     pub(super) progress: &'a dyn Progress,
+    /// True once the watchers have been told that the file starts.
+    pub(super) begun: bool,
 }
 
 /// Why one attempt ended early.
@@ -48,7 +50,9 @@ impl Download<'_> {
     pub(super) fn run(mut self) -> Result<PathBuf, StoreError> {
         let mut part = Part::open(self.target, self.cancel)?;
         let resumed = part.len() > 0;
-        self.fill(&mut part)?;
+        let filled = self.fill(&mut part);
+        self.progress.end();
+        filled?;
         match part.commit(&self.expected) {
             // An earlier attempt may have left bytes of another file; only fresh ones can be blamed on the server.
             Err(StoreError::Mismatch { .. } | StoreError::NotGguf { .. }) if resumed => {
@@ -58,6 +62,10 @@ impl Download<'_> {
             }
             outcome => outcome,
         }
+    }
+
+    fn name(&self) -> String {
+        self.target.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Makes attempts until the file is whole.
@@ -130,11 +138,10 @@ impl Download<'_> {
 
     /// Takes over what the answer says about the whole file, and refuses a file that is not the promised one.
     fn learn(&mut self, answer: &Answer) -> Result<(), Trouble> {
-        let name = || self.target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match (&self.expected.sha256, &answer.linked_sha256) {
             (Some(expected), Some(got)) if expected != got => {
                 let (expected, got) = (expected.clone(), got.clone());
-                return Err(StoreError::Mismatch { name: name(), what: "sha256", expected, got }.into());
+                return Err(StoreError::Mismatch { name: self.name(), what: "sha256", expected, got }.into());
             }
             (None, Some(_)) => self.expected.sha256 = answer.linked_sha256.clone(),
             _ => {}
@@ -150,7 +157,7 @@ impl Download<'_> {
         let total = match answer.status {
             StatusCode::OK => {
                 if text("content-type").is_some_and(|kind| kind.starts_with("text/html")) {
-                    let name = self.target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    let name = self.name();
                     return Err(StoreError::NotGguf { name, found: "an HTML page" }.into());
                 }
                 part.restart(self.cancel)?;
@@ -179,6 +186,10 @@ impl Download<'_> {
         }
         self.expected.size_bytes = self.expected.size_bytes.or(total);
         part.truncate(part.len(), self.cancel)?;
+        if !self.begun {
+            self.progress.begin(&self.name(), part.len(), self.expected.size_bytes);
+            self.begun = true;
+        }
         part.meta.url = Some(self.url.to_string());
         part.meta.etag = text("etag").filter(|etag| !etag.starts_with("W/")).map(str::to_string);
         part.save_meta()?;

@@ -265,13 +265,9 @@ impl Puller<'_> {
         }
         let Some(_lock) = self.lock(&job.relative, &target)? else { return Ok(target) };
         let PullOptions { cancel, progress, .. } = self.options;
-        let Job { url, relative, expected } = job;
-        progress.begin(&display_name(&relative), 0, expected.size_bytes);
-        let download =
-            Download { client: &self.client, url: &url, target: &target, expected, cancel, progress };
-        let outcome = download.run();
-        progress.end();
-        outcome
+        let Job { url, expected, .. } = job;
+        let (client, begun) = (&self.client, false);
+        Download { client, url: &url, target: &target, expected, cancel, progress, begun }.run()
     }
 }
 

@@ -1,6 +1,7 @@
 //! A hub on 127.0.0.1 that answers as a test tells it to, and may hang up in the middle.
 
-#![allow(dead_code, reason = "each test binary uses another part")]
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses another part")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,6 +1,7 @@
 //! Runs the `minfer` program in an environment of the test's own.
 
-#![allow(dead_code, reason = "each test binary uses another part")]
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses another part")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -37,7 +37,8 @@ pub fn npy(path: &Path) -> (Vec<usize>, Vec<f32>) {
     assert!(header.contains("'<f4'") && header.contains("'fortran_order': False"), "{header}");
     let dims = header.split_once("'shape': (").and_then(|(_, rest)| rest.split_once(')')).expect("a shape").0;
     let shape = dims.split(',').filter_map(|n| n.trim().parse().ok()).collect();
-    let values = bytes[start..].chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let values =
+        bytes[start..].chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     (shape, values)
 }
 

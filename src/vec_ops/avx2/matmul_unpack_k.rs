@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::matmul_unpack::{
-    Ahead, Pointers, high_nibbles, load_halves, low_nibbles, nibble_table, split_halves, store_ps, store_quants,
-    transpose16, unpack_table,
+    Ahead, Pointers, high_nibbles, load_halves, low_nibbles, nibble_table, split_halves, store_ps,
+    store_quants, transpose16, unpack_table,
 };
 use crate::tensor::{DType, IQ4_VALUES};
 use crate::vec_ops::matmul::panel::{GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOCKS};
