@@ -1,6 +1,8 @@
 //! Matmul kernels of every available instruction set against exact arithmetic on the dequantised weights, and against themselves:
 //! the same bits however the work is cut.
 
+#![allow(clippy::unwrap_used)]
+
 use minfer::tensor::{DType, Shape, Tensor, TensorBytes};
 use minfer::threads::ThreadPool;
 use minfer::vec_ops::Isa;

@@ -148,6 +148,11 @@ impl Context {
         Ok(executable(engine, backends, cache, params)?.0)
     }
 
+    /// Graphs built so far.
+    pub fn n_graph_builds(&self) -> u64 {
+        self.cache.n_builds()
+    }
+
     /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as long as before.
     pub fn decode(&mut self, batch: &Batch) -> Result<Logits<'_>, EngineError> {
         let mut observer = std::mem::replace(&mut self.observer, Box::new(()));

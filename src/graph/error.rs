@@ -102,7 +102,7 @@ pub enum GraphError {
     },
     /// A kernel refused; the message names the node.
     #[error(transparent)]
-    Kernel(BackendError),
+    Kernel(Box<BackendError>),
     /// A backend failed while it worked for a node.
     #[error("node {node} ({op}) on {backend}: {source}")]
     AtNode {
@@ -113,7 +113,7 @@ pub enum GraphError {
         /// The backend.
         backend: BackendId,
         /// What it says.
-        source: BackendError,
+        source: Box<BackendError>,
     },
     /// A backend could not give the memory that a graph needs.
     #[error("memory for a graph on {backend}: {source}")]
@@ -121,7 +121,7 @@ pub enum GraphError {
         /// The backend.
         backend: BackendId,
         /// What it says.
-        source: BackendError,
+        source: Box<BackendError>,
     },
     /// A backend failed outside of any node.
     #[error("{what} on {backend}: {source}")]
@@ -131,7 +131,7 @@ pub enum GraphError {
         /// The backend.
         backend: BackendId,
         /// What it says.
-        source: BackendError,
+        source: Box<BackendError>,
     },
     /// The graph does not fit into the memory budget. Nothing was allocated.
     #[error(
@@ -169,6 +169,11 @@ fn mib(bytes: &usize) -> f64 {
 }
 
 impl GraphError {
+    /// A backend could not give memory.
+    pub(crate) fn allocate(backend: BackendId, source: BackendError) -> GraphError {
+        GraphError::Allocate { backend, source: Box::new(source) }
+    }
+
     /// A broken rule at `node` after `stage`.
     pub(crate) fn verify(
         stage: Stage,
@@ -183,7 +188,8 @@ impl GraphError {
 
     /// `source` while `backend` worked for `node`; the node is named once.
     pub(crate) fn at_node(node: &Node, backend: BackendId, source: BackendError) -> GraphError {
-        match source {
+        let source = Box::new(source);
+        match *source {
             BackendError::NoKernel { .. }
             | BackendError::Invariant { .. }
             | BackendError::MissingWeight { .. } => GraphError::Kernel(source),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Backend, BackendId, BufferId, GraphError, KvShape, KvSpec};
+use super::{Backend, BackendError, BackendId, BufferId, GraphError, KvShape, KvSpec};
 
 /// Backend instances by id, with their memory budgets and the keys and values that they hold.
 ///
@@ -99,7 +99,7 @@ impl BackendSet {
             let backend = member.id;
             if self.kv.values().any(|(home, _)| *home == backend) {
                 let copied = member.backend.copy_cells(from, to, n);
-                copied.map_err(|source| GraphError::Backend { what: "copying KV rows", backend, source })?;
+                copied.map_err(|source| failed("copying KV rows", backend, source))?;
             }
         }
         Ok(())
@@ -155,8 +155,7 @@ impl BackendSet {
     pub(crate) fn lease(&mut self, id: BackendId, bytes: usize) -> Result<Lease, GraphError> {
         let member = self.member_mut(id).ok_or_else(|| not_enabled(id))?;
         member.empty_bin();
-        let buffer =
-            member.backend.alloc(bytes).map_err(|source| GraphError::Allocate { backend: id, source })?;
+        let buffer = member.backend.alloc(bytes).map_err(|source| GraphError::allocate(id, source))?;
         member.used_bytes += bytes;
         if let Some(n) = member.spare.get_mut(&bytes) {
             *n = n.saturating_sub(1);
@@ -173,7 +172,7 @@ impl BackendSet {
         let KvShape { n_cells, k_row_elems, v_row_elems, format } = shape;
         let spec = KvSpec { n_cells, k_row_elems, v_row_elems, format };
         let backend = self.get_mut(id).ok_or_else(|| not_enabled(id))?;
-        backend.alloc_kv(layer, spec).map_err(|source| GraphError::Allocate { backend: id, source })?;
+        backend.alloc_kv(layer, spec).map_err(|source| GraphError::allocate(id, source))?;
         self.kv.insert(layer, (id, shape));
         Ok(())
     }
@@ -210,6 +209,10 @@ impl Member {
 fn kv_bytes(shape: &KvShape) -> usize {
     let spec = shape.spec();
     spec.dtype.bytes_for(spec.shape.n_elems()).unwrap_or(usize::MAX)
+}
+
+fn failed(what: &'static str, backend: BackendId, source: BackendError) -> GraphError {
+    GraphError::Backend { what, backend, source: Box::new(source) }
 }
 
 fn not_enabled(backend: BackendId) -> GraphError {

@@ -10,6 +10,8 @@ use crate::graph::{
 };
 use crate::tensor::{DType, Shape};
 
+mod golden;
+
 /// A file without data: metadata and tensor shapes.
 struct File {
     metadata: Metadata,

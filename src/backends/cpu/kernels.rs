@@ -64,7 +64,7 @@ pub(super) fn find(op: &Op, dtype: DType) -> Option<&'static Kernel> {
     TABLE.iter().find(|kernel| kernel.op == kind && (kernel.accepts)(op, dtype))
 }
 
-/// Whether the table has a row for ops of this kind.
-pub(super) fn has_kind(kind: OpKind) -> bool {
-    TABLE.iter().any(|kernel| kernel.op == kind)
+/// The ops that have a row.
+pub(super) fn ops() -> impl Iterator<Item = OpKind> {
+    TABLE.iter().map(|kernel| kernel.op)
 }

@@ -62,6 +62,11 @@ impl CpuBackend {
             caches: Caches::default(),
         }
     }
+
+    /// The ops that the kernel table has, some under conditions on their payloads.
+    pub fn ops() -> impl Iterator<Item = OpKind> {
+        kernels::ops()
+    }
 }
 
 impl Backend for CpuBackend {
@@ -75,7 +80,7 @@ impl Backend for CpuBackend {
 
     fn supports_fused(&self, fused: FusedOp) -> bool {
         match fused {
-            FusedOp::SwiGLU => kernels::has_kind(OpKind::SwiGLU),
+            FusedOp::SwiGLU => CpuBackend::ops().any(|op| op == OpKind::SwiGLU),
         }
     }
 

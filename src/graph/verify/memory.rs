@@ -116,3 +116,80 @@ impl Paper<'_> {
         Ok(place)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{
+        CParams, GetRows, GraphBuilder, GraphParams, GraphType, InputKind, KvFormat, Scale, WeightRef,
+    };
+    use crate::tensor::{DType, Shape};
+
+    /// `x`, `y` and `z = x * 2`, of which `y` and `z` are read.
+    fn graph() -> Graph {
+        let cparams = CParams {
+            n_ctx: 32,
+            n_seq_max: 1,
+            flash_attn: true,
+            gpu: false,
+            fuse_qkv: false,
+            fuse_ffn: false,
+            gpu_layers: 0,
+            kv_format: KvFormat::F32,
+            backends: 1,
+        };
+        let params =
+            GraphParams { n_tokens: 2, n_out: 2, gtype: GraphType::Prefill, cparams, weights_version: 0 };
+        let mut g = GraphBuilder::new(params);
+        let ids = g.input(InputKind::TokenIds);
+        let table = WeightRef { name: "w".into(), shape: Shape::d2(8, 9), dtype: DType::F32 };
+        let x = g.node("x", GetRows, &[ids], &[&table]);
+        let y = g.node("y", GetRows, &[ids], &[&table]);
+        let z = g.node("z", Scale { factor: 2.0 }, &[x], &[]);
+        g.output(y);
+        g.output(z);
+        let mut graph = g.finish().expect("the graph is right");
+        graph.nodes.iter_mut().for_each(|node| node.backend = Some(BackendId::CPU));
+        graph
+    }
+
+    fn verdict(spoil: impl FnOnce(&mut Plan)) -> Result<(), String> {
+        let graph = graph();
+        let live = Liveness::of(&graph);
+        let schedule = Schedule::of(&graph, &live);
+        let mut plan = Plan::of(&graph, &live, &schedule);
+        spoil(&mut plan);
+        memory(&graph, &live, &schedule, &plan).map_err(|error| error.to_string())
+    }
+
+    fn share(plan: &mut Plan, from: u32, to: u32) {
+        let place = plan.value(NodeId(from)).expect("it has a place");
+        plan.set_value(NodeId(to), place);
+    }
+
+    #[test]
+    fn a_right_plan_passes() {
+        assert_eq!(verdict(|_| ()), Ok(()));
+    }
+
+    #[test]
+    fn a_value_that_is_overwritten_before_it_is_read_is_found() {
+        let message = verdict(|plan| share(plan, 1, 2)).expect_err("y overwrites x");
+        assert_eq!(message, "graph after allocation: node z (Scale): buffer 1 on CPU: expected x, got y");
+    }
+
+    #[test]
+    fn an_output_that_is_overwritten_is_found() {
+        let message = verdict(|plan| share(plan, 2, 3)).expect_err("z overwrites y");
+        assert_eq!(message, "graph after allocation: node y (GetRows): buffer 2 on CPU: expected y, got z");
+    }
+
+    #[test]
+    fn an_input_that_is_overwritten_is_found() {
+        let message = verdict(|plan| share(plan, 0, 3)).expect_err("z overwrites the ids");
+        assert_eq!(
+            message,
+            "graph after allocation: node token_ids (Input): buffer 0 on CPU: expected token_ids, got z"
+        );
+    }
+}

@@ -299,6 +299,17 @@ impl Blocks for IQ4NL {
     }
 }
 
+/// The values of MXFP4, made unsigned as [`TinyFloat`] says.
+const TINY_FLOATS: [i8; 16] = {
+    let mut values = MXFP4_VALUES;
+    let mut i = 0;
+    while i < values.len() {
+        values[i] += TinyFloat::OFFSET as i8;
+        i += 1;
+    }
+    values
+};
+
 pub(super) struct MXFP4;
 impl Blocks for MXFP4 {
     const DTYPE: DType = DType::MXFP4;
@@ -306,17 +317,27 @@ impl Blocks for MXFP4 {
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
-        let table = nibble_table(&MXFP4_VALUES.map(|value| value + TinyFloat::OFFSET as i8));
         // SAFETY: a block is 17 bytes.
         unsafe {
-            out.scale = std::array::from_fn(|r| power_of_two(p[r].add(at).read()));
-            unpack_table(p, at + 1, table, out);
+            store_ps(&mut out.scale, powers_of_two(p, at));
+            unpack_table(p, at + 1, nibble_table(&TINY_FLOATS), out);
         }
     }
 }
 
-/// `2^(e - 128)`.
+/// `2^(e - 128)` for the byte `e` at `at` of every row.
 #[inline]
-fn power_of_two(e: u8) -> f32 {
-    f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (u32::from(e) - 1) << 23 })
+#[target_feature(enable = "avx2")]
+unsafe fn powers_of_two(p: &Pointers, at: usize) -> __m256 {
+    let mut exponents = [0; GROUP_ROWS];
+    for (e, p) in exponents.iter_mut().zip(p) {
+        // SAFETY: the caller vouches for a byte there.
+        *e = i32::from(unsafe { p.add(at).read() });
+    }
+    // SAFETY: the array is 32 bytes.
+    let e = unsafe { _mm256_loadu_si256(exponents.as_ptr().cast()) };
+    let normal = _mm256_slli_epi32::<23>(_mm256_sub_epi32(e, _mm256_set1_epi32(1)));
+    let subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x0020_0000), e);
+    let is_subnormal = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
+    _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, is_subnormal))
 }

@@ -1,0 +1,124 @@
+//! What the result of attention may depend on: a token's position and what it sees, nothing else.
+
+use minfer::graph::{BackendError, GraphError, KvFormat};
+use minfer::vec_ops::Isa;
+
+use crate::cases::attn::{N_VOCAB, Session, Spec, Token, spec};
+use crate::harness::{Target, cpu, targets};
+
+fn id(seq: usize, position: usize) -> i32 {
+    ((seq * 97 + position * 31) % N_VOCAB) as i32
+}
+
+fn tokens(seq: usize, positions: std::ops::Range<usize>) -> Vec<Token> {
+    positions.map(|position| (seq, position, id(seq, position))).collect()
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+fn target(isa: Isa, n_threads: usize) -> Target {
+    let mut target = targets().remove(0);
+    target.name = format!("CPU, {}, {n_threads} threads", isa.name());
+    target.make = Box::new(move |weights| Box::new(cpu(weights, isa, n_threads)));
+    target
+}
+
+#[test]
+fn prefill_chunks_single_tokens_and_batches_give_the_same_bits() {
+    const N: usize = 420;
+    for isa in Isa::available() {
+        for (format, window) in [(KvFormat::F16, None), (KvFormat::F32, Some(300))] {
+            let spec = spec(14, 2, 64, 64, format, window);
+            let row = spec.op.n_head * spec.op.head_dim_v;
+            let whole = bits(&Session::new(&spec, &target(isa, 1)).step(&tokens(0, 0..N)));
+            for n_threads in [1, 2, 5] {
+                let target = target(isa, n_threads);
+                for chunk in [N, 7, 1] {
+                    let mut session = Session::new(&spec, &target);
+                    let steps = tokens(0, 0..N);
+                    let got: Vec<f32> = steps.chunks(chunk).flat_map(|step| session.step(step)).collect();
+                    assert!(bits(&got) == whole, "{}, {format:?}, chunks of {chunk}", target.name);
+                }
+                // Beside two other sequences, one ahead and one behind, in turns.
+                let mut session = Session::new(&spec, &target);
+                session.step(&tokens(1, 0..100));
+                for start in (0..N).step_by(20) {
+                    let mut step = tokens(1, 100 + start..100 + start + 3);
+                    step.extend(tokens(0, start..start + 20));
+                    step.extend(tokens(2, start..start + 20));
+                    let got = session.step(&step);
+                    let expected = &whole[start * row..(start + 20) * row];
+                    assert!(bits(&got[3 * row..23 * row]) == expected, "{}, batch", target.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tokens_do_not_see_what_comes_after_them() {
+    let clean = spec(4, 2, 64, 64, KvFormat::F16, None);
+    let mut poisoned = clean.clone();
+    // Keys and values of one token that no other may see.
+    let poison = id(0, 40) as usize;
+    for (table, row) in [(&mut poisoned.k, 128), (&mut poisoned.v, 128)] {
+        table[poison * row..(poison + 1) * row].fill(f32::NAN);
+    }
+    for target in targets() {
+        let row = 4 * 64;
+        let expected = bits(&Session::new(&clean, &target).step(&tokens(0, 0..50)));
+        let mut session = Session::new(&poisoned, &target);
+        let got = session.step(&tokens(0, 0..50));
+        assert_eq!(bits(&got[..40 * row]), expected[..40 * row], "{}", target.name);
+        assert!(
+            got[40 * row..].iter().all(|x| x.is_nan()),
+            "{}: NaN shows in the tokens that see it",
+            target.name
+        );
+        // The sequence goes back to 40 tokens; the cells after them still hold the poison.
+        let again = session.step(&tokens(0, 35..36));
+        assert_eq!(bits(&again), expected[35 * row..36 * row], "{}", target.name);
+    }
+}
+
+#[test]
+fn large_queries_and_keys_do_not_overflow() {
+    let mut large: Spec = spec(2, 1, 64, 64, KvFormat::F16, None);
+    large.q.fill(300.0);
+    large.k.fill(300.0);
+    for target in targets() {
+        let got = Session::new(&large, &target).step(&tokens(0, 0..70));
+        // All scores are equal, so the last token gets the mean of all values.
+        let mean = |element: usize| {
+            let sum: f64 =
+                (0..70).map(|position| f64::from(large.stored_value(id(0, position))[element])).sum();
+            sum / 70.0
+        };
+        for (element, got) in got[69 * 128..69 * 128 + 64].iter().enumerate() {
+            assert!((f64::from(*got) - mean(element)).abs() < 1e-5, "{}: {got}", target.name);
+        }
+    }
+}
+
+#[test]
+fn pages_positions_and_sequences_out_of_range_are_errors() {
+    let spec = spec(2, 1, 64, 64, KvFormat::F16, None);
+    for target in targets() {
+        let mut session = Session::new(&spec, &target);
+        let pages = session.kv_pages();
+        let mut refuses =
+            |tokens: &[Token], pages: &[i32], wanted: &str| match session.step_with(tokens, pages) {
+                Err(GraphError::Kernel(BackendError::Invariant { what, .. })) => assert_eq!(what, wanted),
+                other => panic!("{}: {wanted}: {other:?}", target.name),
+            };
+        for page in [-1, 128, i32::MAX] {
+            let mut pages = pages.clone();
+            pages[1] = page;
+            refuses(&[(0, 40, 1)], &pages, "KV page");
+        }
+        refuses(&[(4, 0, 1)], &pages, "sequence id");
+        refuses(&[(0, 4096, 1)], &pages, "position");
+    }
+}
