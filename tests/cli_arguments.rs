@@ -42,7 +42,7 @@ fn an_argument_error_names_the_flag_and_exits_with_2() {
         refused(minfer().arg("run").args(["-p", "x"]).arg("-m").arg(model()).args(*args), 2, named);
     }
     refused(minfer().arg("run").args(["-p", "x", "-m"]), 2, "--model");
-    refused(&mut minfer().arg("jog"), 2, "jog");
+    refused(minfer().arg("jog"), 2, "jog");
 }
 
 #[test]

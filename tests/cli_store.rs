@@ -121,3 +121,26 @@ fn a_wrong_file_at_one_source_of_the_catalogue_is_not_taken() {
     assert!(stderr(&output).contains("wrong size"), "{}", stderr(&output));
     assert!(!dir.path().join("smollm2-135m.gguf").exists());
 }
+
+#[test]
+fn proxies_are_used_unless_no_proxy_names_the_host() {
+    let proxy = Hub::start(|_, _| Reply::status(502));
+    let dir = tempfile::tempdir().unwrap();
+    let pull = |endpoint: &str, no_proxy: &str| {
+        let mut command = minfer();
+        command.env("MINFER_MODELS", dir.path()).env("HF_ENDPOINT", endpoint);
+        command.env("HTTP_PROXY", &proxy.url).env("NO_PROXY", no_proxy);
+        command.args(["pull", "hf:o/r/m.gguf"]).output().unwrap()
+    };
+    assert_eq!(pull("http://hub.invalid", "").status.code(), Some(1));
+    assert!(
+        proxy.requests().iter().any(|request| request.path.contains("hub.invalid")),
+        "{:?}",
+        proxy.requests()
+    );
+    let n_requests = proxy.requests().len();
+    let hub = Hub::start(|request, _| Reply::ranged(request, &fake_model(1000)));
+    let direct = pull(&hub.url, "127.0.0.1");
+    assert!(direct.status.success(), "{}", stderr(&direct));
+    assert_eq!(proxy.requests().len(), n_requests);
+}

@@ -170,7 +170,11 @@ fn a_session_computes_only_what_differs_from_its_past() {
     assert_eq!(session.tokens(), second);
     let alone = all_logits(&mut self::context(&engine, KvFormat::F16), &second);
     assert_same_bits(&alone[second.len() - 1..], &[reused], "reused and alone");
-    assert_eq!(session.rewind(&mut context, &second).expect("open"), second.len() - 1, "the last token is wanted anew");
+    assert_eq!(
+        session.rewind(&mut context, &second).expect("open"),
+        second.len() - 1,
+        "the last token is wanted anew"
+    );
 }
 
 #[test]

@@ -74,7 +74,13 @@ fn assert_follows_the_reference(name: &str) {
         for (row, position) in rows.iter().zip(listed(prompt)).filter(|(_, p)| number(&p["pos"]) > 0.0) {
             kls.push(kl_of_top(&top(&position["top8"]), row));
             if number(&position["margin"]) > CLEAR_MARGIN {
-                assert_eq!(arg_max(row) as f64, number(&position["argmax"]), "{name} {} {}", prompt["name"], position["pos"]);
+                assert_eq!(
+                    arg_max(row) as f64,
+                    number(&position["argmax"]),
+                    "{name} {} {}",
+                    prompt["name"],
+                    position["pos"]
+                );
             }
         }
         let greedy = &prompt["greedy48"];
@@ -103,7 +109,8 @@ fn assert_exact_kl(name: &str) {
         at_positions.extend(of_rows.map(|((row, expected), _)| kl(expected, row)));
         let is_first_position = |step: usize| step == 0 && rows.len() == 1;
         let of_steps = steps.iter().zip(&expected[rows.len()..]).enumerate();
-        at_steps.extend(of_steps.filter(|(step, _)| !is_first_position(*step)).map(|(_, (row, e))| kl(e, row)));
+        at_steps
+            .extend(of_steps.filter(|(step, _)| !is_first_position(*step)).map(|(_, (row, e))| kl(e, row)));
     }
     let summary = &model["llama_cpp"]["summary"];
     for (what, kls, llama) in
@@ -128,7 +135,12 @@ fn assert_perplexity(name: &str) {
     let running = numbers(&expected["running"]);
     let got = context.perplexity(&tokens, &mut |so_far| so_far.n_chunks < N_CHUNKS).expect("it runs");
     let limit = 1.005 * running[got.n_chunks - 1];
-    println!("{name}: perplexity {:.4} after {} chunks, llama.cpp {:.4}", got.value, got.n_chunks, limit / 1.005);
+    println!(
+        "{name}: perplexity {:.4} after {} chunks, llama.cpp {:.4}",
+        got.value,
+        got.n_chunks,
+        limit / 1.005
+    );
     assert!(got.value <= limit, "{name}: perplexity {}, limit {limit}", got.value);
 }
 
@@ -139,8 +151,14 @@ fn assert_f32_log_probs(name: &str) {
         let last = rows.last().expect("a position");
         let total = log_sum_exp(last);
         let top = top(&prompt["last"]["top64"]);
-        let differences: Vec<f64> = top[..20].iter().map(|&(id, p)| (last[id as usize] as f64 - total - p).abs()).collect();
-        assert!(mean(&differences) < 0.3, "{name} {}: mean difference {}", prompt["name"], mean(&differences));
+        let differences: Vec<f64> =
+            top[..20].iter().map(|&(id, p)| (last[id as usize] as f64 - total - p).abs()).collect();
+        assert!(
+            mean(&differences) < 0.3,
+            "{name} {}: mean difference {}",
+            prompt["name"],
+            mean(&differences)
+        );
     }
 }
 

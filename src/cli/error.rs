@@ -33,7 +33,7 @@ pub(super) enum CliError {
     #[error(transparent)]
     Gguf(#[from] GgufError),
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(Box<EngineError>),
     #[error("{}: {source}", path.display())]
     Tokenizer { path: PathBuf, source: TokenizerError },
     #[error(transparent)]
@@ -78,9 +78,15 @@ impl CliError {
             CliError::Fence(_) | CliError::Option(_) => 2,
             CliError::Store(StoreError::Reference(_)) => 2,
             CliError::Interrupted | CliError::Store(StoreError::Cancelled) => INTERRUPTED,
-            CliError::Engine(EngineError::Cancelled) => INTERRUPTED,
+            CliError::Engine(error) if matches!(**error, EngineError::Cancelled) => INTERRUPTED,
             _ => 1,
         }
+    }
+}
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> CliError {
+        CliError::Engine(Box::new(error))
     }
 }
 

@@ -16,6 +16,7 @@ mod logits;
 mod output;
 mod perplexity;
 mod progress;
+mod prompt;
 mod pull;
 mod rm;
 mod run;
@@ -49,6 +50,8 @@ pub fn main() -> ExitCode {
     match run(&command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
+        // Who pressed Ctrl-C knows.
+        Err(error @ CliError::Interrupted) => ExitCode::from(error.exit_code()),
         Err(error) => {
             report(&error);
             ExitCode::from(error.exit_code())

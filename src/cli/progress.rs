@@ -28,13 +28,9 @@ impl Bars {
 
 impl Progress for Bars {
     fn note(&self, line: &str) {
-        match self.interactive {
-            true => self.with_bar(|bar| bar.suspend(|| note(line))),
-            false => note(line),
-        }
-        let no_bar = self.bar.lock().is_ok_and(|bar| bar.is_none());
-        if self.interactive && no_bar {
-            note(line);
+        match self.bar.lock().as_deref() {
+            Ok(Some(bar)) => bar.suspend(|| note(line)),
+            _ => note(line),
         }
     }
 

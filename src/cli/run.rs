@@ -3,7 +3,6 @@
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,15 +10,14 @@ use serde_json::{Value, json};
 use super::args::{ContextArgs, DumpArgs, EngineArgs, ModelFlags, SamplingArgs};
 use super::error::CliError;
 use super::graph::dump;
-use super::output::{Output, note, read_stdin, size, stderr_is_terminal};
+use super::output::{Output, note, size, stderr_is_terminal};
+use super::prompt::{prompt_from_stdin, prompt_ids, read_template};
 use super::setup::App;
 use super::watch::Watch;
 use crate::engine::{
     Context, Engine, FinishReason, GenerateOptions, Generated, Generator, Sampler, Session, Timings,
 };
 use crate::store::{ModelRef, Store};
-use crate::text::chat::DateTime;
-use crate::text::{ChatTemplate, RenderInput, Specials};
 
 /// Answer one prompt; standard output is only the answer
 ///
@@ -92,7 +90,7 @@ pub(super) fn run(args: &RunArgs, app: &App) -> Result<(), CliError> {
     let mut sampler = Sampler::new(args.sampling.options())?;
     let path = app.named_model_path(words.model.as_deref(), &args.model)?;
     let engine = app.load(&path, &options)?;
-    let ids = prompt_ids(args, &engine, &prompt)?;
+    let ids = prompt_ids(&engine, &prompt, args.system.as_deref(), args.raw)?;
     let mut context = open_context(args, app, &engine, ids.len())?;
     let watch = Watch::install(&app.config, &mut context)?;
     let generated = answer(args, app, &mut context, &mut sampler, &ids)?;
@@ -147,66 +145,6 @@ fn names_a_model(text: &OsStr, store: Option<&Store>) -> bool {
         Ok(_) => !text.to_string_lossy().contains(char::is_whitespace),
         Err(_) => false,
     }
-}
-
-fn read_template(path: &Path) -> Result<String, CliError> {
-    std::fs::read_to_string(path).map_err(CliError::file("read", path))
-}
-
-fn prompt_from_stdin() -> Result<String, CliError> {
-    let bytes = read_stdin("prompt")?;
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    let text = text.strip_suffix('\r').unwrap_or(text);
-    if text.is_empty() {
-        return Err(CliError::Usage {
-            what: "PROMPT",
-            expected: "text as an argument or on standard input".to_string(),
-            got: "nothing".to_string(),
-            hint: Some("minfer run \"Why is the sky blue?\"".to_string()),
-        });
-    }
-    Ok(text.to_string())
-}
-
-/// The prompt as token ids: through the chat template, or as it is.
-fn prompt_ids(args: &RunArgs, engine: &Engine, prompt: &str) -> Result<Vec<u32>, CliError> {
-    let tokenizer = engine.tokenizer();
-    let template = match (args.raw, engine.template()) {
-        (true, _) => None,
-        (false, Some(Ok(template))) => Some(template),
-        (false, Some(Err(_))) => return Err(CliError::NoTemplate { what: "the model's own cannot be used" }),
-        (false, None) if args.system.is_some() => return Err(CliError::NoTemplate { what: "--system" }),
-        (false, None) => {
-            note("warning: this model has no chat template; the prompt is continued as it is");
-            None
-        }
-    };
-    match template {
-        Some(template) => chat_ids(template, engine, args.system.as_deref(), prompt),
-        None => Ok(tokenizer.encode_sequence(prompt, Specials::Parse)?),
-    }
-}
-
-fn chat_ids(
-    template: &ChatTemplate,
-    engine: &Engine,
-    system: Option<&str>,
-    prompt: &str,
-) -> Result<Vec<u32>, CliError> {
-    let message = |role: &str, content: &str| json!({"role": role, "content": content});
-    let mut messages: Vec<Value> = system.map(|text| message("system", text)).into_iter().collect();
-    messages.push(message("user", prompt));
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let input = RenderInput {
-        messages: &Value::Array(messages),
-        tools: None,
-        kwargs: None,
-        add_generation_prompt: true,
-        now: DateTime::from_unix_seconds(i64::try_from(seconds).unwrap_or(0)),
-    };
-    let rendered = template.prompt(&input, engine.tokenizer())?;
-    Ok(engine.tokenizer().encode_prompt(&rendered)?)
 }
 
 fn open_context(args: &RunArgs, app: &App, engine: &Engine, n_prompt: usize) -> Result<Context, CliError> {

@@ -152,31 +152,21 @@ impl Download<'_> {
 
     /// Brings the bytes on disk in line with where the body starts. `false` if the file is whole already.
     fn place(&mut self, answer: &Answer, part: &mut Part) -> Result<bool, Trouble> {
-        let text = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok());
-        let range = text("content-range").and_then(parse_content_range);
-        let total = match answer.status {
-            StatusCode::OK => {
-                if text("content-type").is_some_and(|kind| kind.starts_with("text/html")) {
-                    let name = self.name();
-                    return Err(StoreError::NotGguf { name, found: "an HTML page" }.into());
-                }
+        let range = header(answer, "content-range").and_then(parse_content_range);
+        let total = match (answer.status, range) {
+            (StatusCode::OK, _) => {
+                self.refuse_page(answer)?;
                 part.restart(self.cancel)?;
-                text("content-length").and_then(|length| length.parse().ok())
+                header(answer, "content-length").and_then(|length| length.parse().ok())
             }
-            StatusCode::PARTIAL_CONTENT => match range {
-                Some((Some(start), total)) if start == part.len() => total,
-                _ => return Err(Trouble::Stale),
-            },
-            StatusCode::RANGE_NOT_SATISFIABLE => match range {
-                Some((None, Some(total))) if total == part.len() => return Ok(false),
-                _ => return Err(Trouble::Stale),
-            },
-            status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-                return Err(Trouble::Broken(format!("the server answered with status {}", status.as_u16())));
+            (StatusCode::PARTIAL_CONTENT, Some((Some(start), total))) if start == part.len() => total,
+            (StatusCode::RANGE_NOT_SATISFIABLE, Some((None, Some(total)))) if total == part.len() => {
+                return Ok(false);
             }
-            status => {
-                return Err(StoreError::Status { url: self.url.to_string(), status: status.as_u16() }.into());
+            (StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE, _) => {
+                return Err(Trouble::Stale);
             }
+            (status, _) => return Err(self.refuse_status(status)),
         };
         if let (Some(expected), Some(got)) = (self.expected.size_bytes, total)
             && expected != got
@@ -186,14 +176,35 @@ impl Download<'_> {
         }
         self.expected.size_bytes = self.expected.size_bytes.or(total);
         part.truncate(part.len(), self.cancel)?;
+        self.remember(answer, part)?;
+        Ok(true)
+    }
+
+    /// A server that has no such file often sends a page that says so.
+    fn refuse_page(&self, answer: &Answer) -> Result<(), StoreError> {
+        match header(answer, "content-type").is_some_and(|kind| kind.starts_with("text/html")) {
+            true => Err(StoreError::NotGguf { name: self.name(), found: "an HTML page" }),
+            false => Ok(()),
+        }
+    }
+
+    fn refuse_status(&self, status: StatusCode) -> Trouble {
+        match status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            true => Trouble::Broken(format!("the server answered with status {}", status.as_u16())),
+            false => StoreError::Status { url: self.url.to_string(), status: status.as_u16() }.into(),
+        }
+    }
+
+    /// Writes down what the bytes belong to, and tells the watchers that they come.
+    fn remember(&mut self, answer: &Answer, part: &mut Part) -> Result<(), StoreError> {
         if !self.begun {
             self.progress.begin(&self.name(), part.len(), self.expected.size_bytes);
             self.begun = true;
         }
         part.meta.url = Some(self.url.to_string());
-        part.meta.etag = text("etag").filter(|etag| !etag.starts_with("W/")).map(str::to_string);
-        part.save_meta()?;
-        Ok(true)
+        let strong = |etag: &&str| !etag.starts_with("W/");
+        part.meta.etag = header(answer, "etag").filter(strong).map(str::to_string);
+        part.save_meta()
     }
 
     /// Reads the body to its end.
@@ -217,6 +228,10 @@ impl Download<'_> {
             _ => Ok(()),
         }
     }
+}
+
+fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    answer.headers.get(name).and_then(|value| value.to_str().ok())
 }
 
 /// Reads `bytes 5-9/10` and `bytes */10` as start and total.

@@ -11,8 +11,11 @@ mod folder;
 mod http;
 #[cfg(feature = "hub")]
 mod hub;
+mod names;
 #[cfg(feature = "hub")]
 mod ollama;
+#[cfg(feature = "hub")]
+mod online;
 mod part;
 mod progress;
 mod pull;

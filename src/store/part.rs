@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
-use super::folder::{meta_path, part_path};
+use super::names::{meta_path, part_path};
 
 /// What is known about a file before it is there.
 #[derive(Clone, Default, Debug)]

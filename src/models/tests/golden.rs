@@ -51,7 +51,10 @@ fn the_compiler_keeps_the_decode_fusions_and_folds_the_activation_where_there_ar
         }
         assert_eq!(count(graph, OpKind::SwiGLU), 2 - n_fused);
         assert_eq!(executable.census().count(OpKind::Silu, Role::Orphan), 2 - n_fused);
-        assert!(graph.nodes.iter().all(|node| node.backend == Some(BackendId::VULKAN)), "one device takes it all");
+        assert!(
+            graph.nodes.iter().all(|node| node.backend == Some(BackendId::VULKAN)),
+            "one device takes it all"
+        );
         assert_eq!(executable.splits().len(), 1);
     }
 }
