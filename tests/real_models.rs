@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use minfer::engine::{Batch, Context, ContextOptions, arg_max, log_sum_exp};
 use minfer::graph::KvFormat;
 use minfer::text::Specials;
+use minfer::threads::default_threads;
 use serde_json::Value;
 use support::*;
 
@@ -25,7 +26,7 @@ fn dir() -> PathBuf {
 }
 
 fn open(name: &str) -> (Context, Value) {
-    let engine = load(&dir().join(format!("{name}.gguf")), 2);
+    let engine = load(&dir().join(format!("{name}.gguf")), default_threads());
     (context(&engine, KvFormat::F16), json(&format!("models/{name}.json")))
 }
 
@@ -125,7 +126,7 @@ fn assert_exact_kl(name: &str) {
 fn assert_perplexity(name: &str) {
     /// Enough to tell a broken engine from a working one, and little enough to wait for.
     const N_CHUNKS: usize = 8;
-    let engine = load(&dir().join(format!("{name}.gguf")), 2);
+    let engine = load(&dir().join(format!("{name}.gguf")), default_threads());
     let options = ContextOptions { n_ctx: Some(512), ..ContextOptions::default() };
     let mut context = engine.context(&options).expect("the context fits");
     let expected = &json("ppl/ppl.json")["models"][name];

@@ -1,7 +1,7 @@
 //! A context: the keys and values of some sequences, and the graphs that extend them.
 
 use super::step::{Step, graph_type, sequences};
-use super::{Batch, BatchToken, Engine, EngineError, Logits, memory};
+use super::{Batch, BatchToken, Engine, EngineError, Logits, logits, memory};
 use crate::graph::{
     AssignQuery, BackendSet, CParams, Census, Executable, GraphCache, GraphParams, GraphType, KvFormat,
     Observer, PAGE_TOKENS,
@@ -156,10 +156,10 @@ impl Context {
     /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as long as before.
     pub fn decode(&mut self, batch: &Batch) -> Result<Logits<'_>, EngineError> {
         let mut observer = std::mem::replace(&mut self.observer, Box::new(()));
-        let computed = self.compute(batch, &mut *observer);
+        let done = self.decode_observed(batch, &mut *observer).map(drop);
         self.observer = observer;
-        computed?;
-        Logits::new(&self.logits, self.engine.model().hparams.n_vocab)
+        done?;
+        Ok(Logits::new(&self.logits, self.engine.model().hparams.n_vocab))
     }
 
     /// [`Context::decode`] with an observer of every node that runs.
@@ -168,11 +168,6 @@ impl Context {
         batch: &Batch,
         observer: &mut dyn Observer,
     ) -> Result<Logits<'_>, EngineError> {
-        self.compute(batch, observer)?;
-        Logits::new(&self.logits, self.engine.model().hparams.n_vocab)
-    }
-
-    fn compute(&mut self, batch: &Batch, observer: &mut dyn Observer) -> Result<(), EngineError> {
         let tokens = batch.tokens();
         self.check_tokens(tokens)?;
         let mut before = Vec::new();
@@ -181,13 +176,14 @@ impl Context {
         }
         self.logits.clear();
         let run = tokens.chunks(self.n_batch).try_for_each(|chunk| self.run(chunk, observer));
-        if let Err(error) = run {
+        let n_vocab = self.engine.model().hparams.n_vocab;
+        if let Err(error) = run.and_then(|()| logits::check(&self.logits, n_vocab)) {
             for (seq, n_tokens) in before {
                 self.kv.truncate(seq, n_tokens)?;
             }
             return Err(error);
         }
-        Ok(())
+        Ok(Logits::new(&self.logits, n_vocab))
     }
 
     fn check_tokens(&self, tokens: &[BatchToken]) -> Result<(), EngineError> {

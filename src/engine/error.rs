@@ -147,6 +147,9 @@ impl Hint for EngineError {
                 "the weights hold NaN, or the file is damaged: compare its checksum with the source"
                     .to_string(),
             ),
+            EngineError::Kv(KvError::Full { .. }) => {
+                Some("use a larger context, or close sequences that are no longer needed".to_string())
+            }
             _ => None,
         }
     }

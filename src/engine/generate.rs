@@ -70,11 +70,12 @@ impl Session {
         let Generator { sampler, options, cancel, on_piece } = generator;
         prompt.iter().for_each(|&id| sampler.accept(id));
         let engine = context.engine().clone();
+        let n_max = options.max_tokens.unwrap_or(usize::MAX).min(context.n_ctx() - prompt.len());
         let start = Instant::now();
         let n_cached = self.rewind(context, prompt)?;
         let mut logits = self.extend(context, &prompt[n_cached..], cancel);
         let (prompt_time, start) = (start.elapsed(), Instant::now());
-        let mut answer = Answer::new(engine.tokenizer(), options, on_piece);
+        let mut answer = Answer::new(engine.tokenizer(), options, n_max, on_piece);
         let finish = loop {
             let id = match logits {
                 Ok(_) if answer.ids.len() >= answer.n_max => break FinishReason::Length,
@@ -123,13 +124,18 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn new(tokenizer: &'a Tokenizer, options: &GenerateOptions, on_piece: &'a mut OnPiece<'a>) -> Answer<'a> {
+    fn new(
+        tokenizer: &'a Tokenizer,
+        options: &GenerateOptions,
+        n_max: usize,
+        on_piece: &'a mut OnPiece<'a>,
+    ) -> Answer<'a> {
         Answer {
             tokenizer,
             decoder: tokenizer.decoder(),
             stops: StopMatcher::new(&options.stop),
             ignore_eog: options.ignore_eog,
-            n_max: options.max_tokens.unwrap_or(usize::MAX),
+            n_max,
             ids: Vec::new(),
             text: String::new(),
             on_piece,
