@@ -111,18 +111,23 @@ impl Roles<'_> {
         ] {
             if role.is_none() {
                 *role = texts.iter().find_map(|text| self.id_of(text));
-                role.map(|id| self.make_control(id));
+                if let Some(id) = *role {
+                    self.make_control(id);
+                }
             }
         }
         *self.ids = ids;
         let mut ends: Vec<u32> = [ids.fim_pad, ids.fim_rep, ids.fim_sep].into_iter().flatten().collect();
         for text in END_OF_GENERATION {
-            let id = self.id_of(text);
-            id.map(|id| self.make_control(id));
-            ends.extend(id);
+            if let Some(id) = self.id_of(text) {
+                self.make_control(id);
+                ends.push(id);
+            }
         }
         for text in ALWAYS_PRINTED {
-            self.id_of(text).map(|id| self.types[id as usize] = TokenType::UserDefined);
+            if let Some(id) = self.id_of(text) {
+                self.types[id as usize] = TokenType::UserDefined;
+            }
         }
         ends.extend([ids.eos, ids.eot, ids.eom].into_iter().flatten());
         self.keep_marks_inside_an_answer(&mut ends);

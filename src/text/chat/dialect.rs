@@ -25,7 +25,7 @@ pub(super) fn adapted(source: &str) -> String {
         let (before, block) = rest.split_at(start);
         out.push_str(before);
         let closing = match &block[..2] {
-            "{#" => block.find("#}"),
+            "{#" => block[2..].find("#}").map(|at| at + 2),
             "{{" => end_of_code(block, "}}"),
             _ => end_of_code(block, "%}"),
         };
@@ -172,6 +172,7 @@ mod tests {
             "for a in b {# {% for a in b %} #} { {",
             "{{ '{% for a in b %}' }}{% set x = '%} {% generation %}' %}",
             "{% raw %}{% for a in b %}{% endraw %}{% if a in b %}",
+            "{#}",
             "{% for a",
             "{% for",
             "{{ 'unfinished",

@@ -12,29 +12,10 @@ use std::ops::Range;
 use serde_json::{Map, Value as Json};
 
 use super::template::{ChatTemplate, RenderInput, TemplateError};
-use crate::text::Tokenizer;
+use crate::text::{Prompt, Tokenizer};
 
 /// First character of the supplementary private-use planes, from which placeholders are taken.
 const FIRST_PLACEHOLDER: char = '\u{f0000}';
-
-/// A rendered chat whose untrusted places are marked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prompt {
-    text: String,
-    untrusted: Vec<Range<usize>>,
-}
-
-impl Prompt {
-    /// The text, as the template renders it.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Byte ranges of [`text`](Self::text), sorted, not overlapping: no control token may touch them.
-    pub fn untrusted(&self) -> &[Range<usize>] {
-        &self.untrusted
-    }
-}
 
 /// Renders `input` and marks where control tokens of `tokenizer` must not be.
 pub(super) fn prompt(
@@ -45,7 +26,7 @@ pub(super) fn prompt(
     let text = template.render(input)?;
     let guard = Guard { template, input, tokenizer, text: &text };
     let untrusted = guard.untrusted();
-    Ok(Prompt { text, untrusted })
+    Ok(Prompt::new(text, untrusted))
 }
 
 struct Guard<'a> {

@@ -8,6 +8,5 @@ mod python;
 mod template;
 
 pub use clock::DateTime;
-pub use guard::Prompt;
 pub use messages::{MessageError, normalise_messages};
 pub use template::{ChatTemplate, RenderInput, TemplateError};

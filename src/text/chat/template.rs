@@ -9,10 +9,10 @@ use serde_json::{Map, Value as Json};
 
 use super::clock::DateTime;
 use super::dialect;
-use super::guard::{self, Prompt};
+use super::guard;
 use super::python;
 use crate::error::Hint;
-use crate::text::Tokenizer;
+use crate::text::{Prompt, Tokenizer};
 
 /// Name of the one template of an environment.
 const NAME: &str = "chat";

@@ -3,13 +3,14 @@
 use std::arch::x86_64::*;
 
 use super::matmul_float as float;
+use super::matmul_packed::{self as packed, Packed};
 use super::matmul_quantise::quantise;
 use super::matmul_unpack as unpack;
 use super::matmul_unpack_k as unpack_k;
 use crate::vec_ops::Isa;
 use crate::vec_ops::matmul::panel::{
-    ActivationBlock, CentredFiveBit, CentredNibble, Dot, FiveBit, Form, GROUP_ROWS, Mins, Nibble, PanelBlock,
-    SignedByte, SixBit, TILE_TOKENS, ThreeBit, Tile, TinyFloat, TwoBit, Unpack,
+    ActivationBlock, CentredFiveBit, CentredNibble, FiveBit, Form, GROUP_ROWS, Mins, Nibble, PanelBlock,
+    SignedByte, SixBit, TILE_TOKENS, ThreeBit, Tile, TinyFloat, TwoBit,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
@@ -20,23 +21,23 @@ pub(in crate::vec_ops) static TABLE: Table = Table {
     f32: float::dot::<float::F32>,
     f16: float::dot::<float::F16>,
     bf16: float::dot::<float::Bf16>,
-    q4_0: kernel(unpack::blocks::<unpack::Q4_0>, dot::<CentredNibble>),
-    q4_1: kernel(unpack::blocks::<unpack::Q4_1>, dot::<Nibble>),
-    q5_0: kernel(unpack::blocks::<unpack::Q5_0>, dot::<CentredFiveBit>),
-    q5_1: kernel(unpack::blocks::<unpack::Q5_1>, dot::<FiveBit>),
-    q8_0: kernel(unpack::blocks::<unpack::Q8_0>, dot::<SignedByte>),
-    q2_k: kernel(unpack_k::super_blocks::<unpack_k::Q2K>, dot::<TwoBit>),
-    q3_k: kernel(unpack_k::super_blocks::<unpack_k::Q3K>, dot::<ThreeBit>),
-    q4_k: kernel(unpack_k::super_blocks::<unpack_k::Q4K>, dot::<Nibble>),
-    q5_k: kernel(unpack_k::super_blocks::<unpack_k::Q5K>, dot::<FiveBit>),
-    q6_k: kernel(unpack_k::super_blocks::<unpack_k::Q6K>, dot::<SixBit>),
-    iq4_nl: kernel(unpack::blocks::<unpack::IQ4NL>, dot::<SignedByte>),
-    iq4_xs: kernel(unpack_k::super_blocks::<unpack_k::IQ4XS>, dot::<SignedByte>),
-    mxfp4: kernel(unpack::blocks::<unpack::MXFP4>, dot::<TinyFloat>),
+    q4_0: kernel::<unpack::Q4_0, CentredNibble>(),
+    q4_1: kernel::<unpack::Q4_1, Nibble>(),
+    q5_0: kernel::<unpack::Q5_0, CentredFiveBit>(),
+    q5_1: kernel::<unpack::Q5_1, FiveBit>(),
+    q8_0: kernel::<unpack::Q8_0, SignedByte>(),
+    q2_k: kernel::<unpack_k::Q2K, TwoBit>(),
+    q3_k: kernel::<unpack_k::Q3K, ThreeBit>(),
+    q4_k: kernel::<unpack_k::Q4K, Nibble>(),
+    q5_k: kernel::<unpack_k::Q5K, FiveBit>(),
+    q6_k: kernel::<unpack_k::Q6K, SixBit>(),
+    iq4_nl: kernel::<unpack::IQ4NL, SignedByte>(),
+    iq4_xs: kernel::<unpack_k::IQ4XS, SignedByte>(),
+    mxfp4: kernel::<unpack::MXFP4, TinyFloat>(),
 };
 
-const fn kernel(unpack: Unpack, dot: Dot) -> QuantKernel {
-    QuantKernel { unpack, dot }
+const fn kernel<P: Packed, F: Form>() -> QuantKernel {
+    QuantKernel { unpack: packed::unpack::<P>, dot: dot::<F>, single: Some(packed::single::<P, F>) }
 }
 
 /// One group at a time: with two, sums and factors are more than there are registers.
@@ -125,7 +126,7 @@ pub(in crate::vec_ops) fn offset_term<F: Form>(offset: i16, w: &PanelBlock, a: &
 /// the largest weight allows. Signed weights give their sign to the activation; a pair then just fits: `2 * 128 * 127 < 2^15`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn products<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T] {
+pub(super) fn products<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T] {
     let mut sums = [_mm256_setzero_si256(); T];
     for t in 0..T {
         sums[t] = offset_term::<F>(F::OFFSET, w, a[t]);
