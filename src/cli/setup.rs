@@ -122,14 +122,14 @@ impl App {
             GpuLayers::Auto if fence == BackendId::CPU.bit() => 0,
             GpuLayers::Auto => usize::MAX,
         };
-        let n_threads = self.n_threads(args.threads)?;
         Ok(EngineOptions {
             mmap: !args.no_mmap,
-            n_threads,
+            n_threads: self.n_threads(args.threads)?,
             isa: self.isa()?,
             fence,
             gpu_layers,
             chat_template,
+            ..EngineOptions::default()
         })
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Context, ContextOptions, EngineError, template};
+use super::{Context, ContextOptions, EngineError, prefetch, template};
 use crate::backends;
 use crate::backends::cpu::{CpuBackend, CpuOptions};
 use crate::gguf::{Gguf, Metadata, OpenOptions};
@@ -19,6 +19,8 @@ use crate::vec_ops::Isa;
 pub struct EngineOptions {
     /// Map the file instead of reading it.
     pub mmap: bool,
+    /// Bring a mapped file's pages in beforehand; of use if the model is going to run.
+    pub prefetch: bool,
     /// Worker threads; `None` for what the machine suggests.
     pub n_threads: Option<usize>,
     /// Instruction set of the CPU kernels; `None` for the best that runs here.
@@ -35,6 +37,7 @@ impl Default for EngineOptions {
     fn default() -> EngineOptions {
         EngineOptions {
             mmap: true,
+            prefetch: true,
             n_threads: None,
             isa: None,
             fence: BackendId::CPU.bit(),
@@ -69,7 +72,7 @@ impl Engine {
         // The vocabulary takes most of the time that loading takes, so the rest is done beside it.
         let (tokenizer, model) = std::thread::scope(|scope| {
             let tokenizer = scope.spawn(|| tokenizer(path, gguf.metadata()));
-            let model = model(path, &gguf);
+            let model = model(path, &gguf, options.prefetch && options.mmap);
             (tokenizer.join(), model)
         });
         let tokenizer = tokenizer.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -166,10 +169,13 @@ fn tokenizer(path: &Path, metadata: &Metadata) -> Result<Tokenizer, EngineError>
     tokenizer.map_err(|source| EngineError::Tokenizer { path: path.to_path_buf(), source })
 }
 
-fn model(path: &Path, gguf: &Gguf) -> Result<(Model, TensorMap), EngineError> {
+fn model(path: &Path, gguf: &Gguf, will_run: bool) -> Result<(Model, TensorMap), EngineError> {
     let tensors = gguf.tensors()?;
     let lookup = |name: &str| tensors.get(name).map(|tensor| (tensor.shape, tensor.dtype));
     let model = Model::load(gguf.metadata(), &lookup);
     let model = model.map_err(|source| EngineError::Model { path: path.to_path_buf(), source })?;
+    if will_run {
+        prefetch::start(&tensors);
+    }
     Ok((model, tensors))
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | question it answers |
 //! |---|---|
-//! | `loaded`, `template` | what a loaded model consists of |
+//! | `loaded`, `template`, `prefetch` | what a loaded model consists of |
 //! | `context`, `step`, `memory` | how batches become graph runs, and what that takes |
 //! | `batch`, `logits` | what goes in and what comes out |
 //! | `session` | which tokens of a conversation are computed already |
@@ -20,6 +20,7 @@ mod generate;
 mod loaded;
 mod logits;
 mod memory;
+mod prefetch;
 pub mod sampler;
 mod score;
 mod session;
