@@ -63,7 +63,8 @@ fn weights(dtype: DType, n_in: usize, n_out: usize) -> Vec<Tensor> {
     (0..COLD_BYTES.div_ceil(n_bytes).min(40))
         .map(|seed| {
             // 0x2d in the high byte keeps every half-precision factor small and finite.
-            let bytes: Vec<u8> = (0..n_bytes).map(|i| if i % 2 == 1 { 0x2d } else { (i * 31 + seed) as u8 }).collect();
+            let bytes: Vec<u8> =
+                (0..n_bytes).map(|i| if i % 2 == 1 { 0x2d } else { (i * 31 + seed) as u8 }).collect();
             Tensor { dtype, shape: Shape::d2(n_in, n_out), bytes: TensorBytes::owned(&bytes) }
         })
         .collect()
@@ -82,7 +83,13 @@ fn main() {
         let all = weights(dtype, n_in, n_out);
         let n_bytes = all[0].bytes.len() as f64;
         for isa in Isa::available().into_iter().filter(|&isa| isa != Isa::Scalar) {
-            let mut setup = Setup { kernels: table(isa), pool: &pool, weights: all.clone(), scratch: Scratch::new(), start: Instant::now() };
+            let mut setup = Setup {
+                kernels: table(isa),
+                pool: &pool,
+                weights: all.clone(),
+                scratch: Scratch::new(),
+                start: Instant::now(),
+            };
             let one = setup.time(1, all.len(), 5);
             let four = setup.time(4, all.len(), 2);
             let many = setup.time(512, 1, 3);

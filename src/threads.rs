@@ -97,7 +97,8 @@ impl ThreadPool {
             stop: AtomicBool::new(false),
             panic: Mutex::new(None),
         });
-        let mut pool = ThreadPool { shared, threads: Vec::with_capacity(n_threads - 1), turn: Mutex::new(()) };
+        let mut pool =
+            ThreadPool { shared, threads: Vec::with_capacity(n_threads - 1), turn: Mutex::new(()) };
         for worker in 1..n_threads {
             let shared = Arc::clone(&pool.shared);
             let thread = Builder::new()

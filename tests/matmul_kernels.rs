@@ -255,11 +255,8 @@ fn several_weights_at_once_are_the_same_as_one_by_one() {
         let mut activations = Activations::new();
         activations.quantise(table(isa), &pool, &x, n_in, n_tokens).unwrap();
         let mut outs = weights.each_ref().map(|w| vec![0.0; w.shape.n_rows() * n_tokens]);
-        let mut jobs: Vec<Job> = weights
-            .iter()
-            .zip(&mut outs)
-            .map(|(weight, out)| Job { weight, bias: None, out })
-            .collect();
+        let mut jobs: Vec<Job> =
+            weights.iter().zip(&mut outs).map(|(weight, out)| Job { weight, bias: None, out }).collect();
         let input = Input::Quantised(&activations);
         matmul_many(table(isa), &pool, &mut jobs, input, n_tokens, &mut Scratch::new()).unwrap();
         for (weight, out) in weights.iter().zip(&outs) {

@@ -13,8 +13,7 @@ pub fn default_threads() -> usize {
 /// Physical cores among the allowed processors, where the system tells.
 #[cfg(target_os = "linux")]
 fn physical_cores() -> Option<usize> {
-    let siblings: HashSet<String> =
-        allowed_processors().into_iter().map(core_of).collect::<Option<_>>()?;
+    let siblings: HashSet<String> = allowed_processors().into_iter().map(core_of).collect::<Option<_>>()?;
     (!siblings.is_empty()).then_some(siblings.len())
 }
 

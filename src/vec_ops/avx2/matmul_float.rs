@@ -119,7 +119,9 @@ unsafe fn tile<E: Element, const R: usize, const T: usize>(
         for r in 0..R {
             for t in 0..T {
                 // SAFETY: both tails have n_in - n_whole elements.
-                sums[r][t] = unsafe { add_tail::<E>(&rows[r][n_whole * E::BYTES..], &tokens[t][n_whole..], sums[r][t]) };
+                sums[r][t] = unsafe {
+                    add_tail::<E>(&rows[r][n_whole * E::BYTES..], &tokens[t][n_whole..], sums[r][t])
+                };
             }
         }
     }

@@ -68,9 +68,8 @@ pub(super) unsafe fn transpose16(p: &Pointers, at: usize) -> [__m256i; 4] {
     let mut x = [_mm256_setzero_si256(); 4];
     for i in 0..4 {
         // SAFETY: the caller vouches for 16 bytes there.
-        let (low, high) = unsafe {
-            (_mm_loadu_si128(p[i].add(at).cast()), _mm_loadu_si128(p[i + 4].add(at).cast()))
-        };
+        let (low, high) =
+            unsafe { (_mm_loadu_si128(p[i].add(at).cast()), _mm_loadu_si128(p[i + 4].add(at).cast())) };
         x[i] = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
     }
     let (low01, high01) = (_mm256_unpacklo_epi32(x[0], x[1]), _mm256_unpackhi_epi32(x[0], x[1]));

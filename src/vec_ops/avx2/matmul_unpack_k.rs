@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::matmul_unpack::{
-    Ahead, Pointers, high_nibbles, load_halves, low_nibbles, nibble_table, split_halves, store_ps, store_quants,
-    transpose16, unpack_table,
+    Ahead, Pointers, high_nibbles, load_halves, low_nibbles, nibble_table, split_halves, store_ps,
+    store_quants, transpose16, unpack_table,
 };
 use crate::tensor::{DType, IQ4_VALUES};
 use crate::vec_ops::matmul::panel::{GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOCKS};
@@ -84,9 +84,8 @@ fn byte_ps(x: __m256i, i: usize) -> __m256 {
 #[target_feature(enable = "avx2")]
 fn byte_pair(x: __m256i, i: usize) -> __m256i {
     let pair = _mm256_srl_epi32(x, _mm_cvtsi32_si128(16 * i as i32));
-    let high_of_each = _mm256_broadcastsi128_si256(_mm_setr_epi8(
-        -1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13,
-    ));
+    let high_of_each =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13));
     _mm256_srai_epi16::<8>(_mm256_shuffle_epi8(pair, high_of_each))
 }
 
@@ -184,7 +183,11 @@ impl SuperBlocks for Q6K {
             ahead.ask(2 * half + part);
             // SAFETY: as above.
             let (a, b, high) = unsafe {
-                (transpose16(p, low), transpose16(p, low + 32), transpose16(p, at + 128 + 32 * half + 16 * part))
+                (
+                    transpose16(p, low),
+                    transpose16(p, low + 32),
+                    transpose16(p, at + 128 + 32 * half + 16 * part),
+                )
             };
             for i in 0..4 {
                 let (k, h) = (4 * part + i, high[i]);

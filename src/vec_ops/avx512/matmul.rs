@@ -3,10 +3,12 @@
 use std::arch::x86_64::*;
 
 use crate::vec_ops::Isa;
-use crate::vec_ops::avx2::matmul::{self as avx2, activation_quad, add_block, load_pairs, load_quants, offset_term};
+use crate::vec_ops::avx2::matmul::{
+    self as avx2, activation_quad, add_block, load_pairs, load_quants, offset_term,
+};
 use crate::vec_ops::matmul::panel::{
-    ActivationBlock, CentredFiveBit, CentredNibble, Dot, FiveBit, Form, Nibble, PanelBlock, SignedByte, SixBit,
-    ThreeBit, Tile, TinyFloat, TwoBit,
+    ActivationBlock, CentredFiveBit, CentredNibble, Dot, FiveBit, Form, Nibble, PanelBlock, SignedByte,
+    SixBit, ThreeBit, Tile, TinyFloat, TwoBit,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
@@ -129,8 +131,7 @@ fn quads<F: Form, const G: usize, const T: usize>(
     for k in first..first + n {
         for g in 0..G {
             let quants = load_quants(w[g], k);
-            let quants =
-                if F::SIGNED { _mm256_xor_si256(quants, _mm256_set1_epi8(-128)) } else { quants };
+            let quants = if F::SIGNED { _mm256_xor_si256(quants, _mm256_set1_epi8(-128)) } else { quants };
             for t in 0..T {
                 sums[g][t] = _mm256_dpbusd_epi32(sums[g][t], quants, activation_quad(a[t], k));
             }

@@ -169,7 +169,9 @@ impl<'a> Product<'a> {
     fn compute(&self, stripe: &mut Stripe<'_, f32>, panels: &mut Vec<PanelBlock>) {
         match self.plan {
             Plan::Float(dot, x) => self.floats(dot, x, stripe),
-            Plan::Quantised(kernel, x) if self.n_tokens <= TILE_TOKENS => self.stream(kernel, x, stripe, panels),
+            Plan::Quantised(kernel, x) if self.n_tokens <= TILE_TOKENS => {
+                self.stream(kernel, x, stripe, panels)
+            }
             Plan::Quantised(kernel, x) => self.tiled(kernel, x, stripe, panels),
         }
     }
@@ -264,7 +266,13 @@ impl<'a> Product<'a> {
     }
 
     /// Writes the sums `[token][row]` of eight rows from `row` on, as far as they belong to the stripe, with the bias.
-    fn store(&self, stripe: &mut Stripe<'_, f32>, row: usize, first_token: usize, sums: &[[f32; GROUP_ROWS]]) {
+    fn store(
+        &self,
+        stripe: &mut Stripe<'_, f32>,
+        row: usize,
+        first_token: usize,
+        sums: &[[f32; GROUP_ROWS]],
+    ) {
         let range = stripe.range();
         let n = GROUP_ROWS.min(range.end - row);
         for (token, lanes) in sums.iter().enumerate() {
@@ -305,8 +313,7 @@ fn plan<'a>(
 
 /// Rows per share: few enough that every worker gets several, many enough that claiming costs nothing.
 fn share_rows(n_out: usize, row_bytes: usize, n_tokens: usize, n_workers: usize) -> usize {
-    let wanted =
-        if n_tokens > TILE_TOKENS { PANEL_ROWS } else { STREAM_BYTES.div_ceil(row_bytes.max(1)) };
+    let wanted = if n_tokens > TILE_TOKENS { PANEL_ROWS } else { STREAM_BYTES.div_ceil(row_bytes.max(1)) };
     wanted.min(n_out / (4 * n_workers)).next_multiple_of(TILE_ROWS).max(TILE_ROWS)
 }
 

@@ -72,7 +72,8 @@ pub(in crate::vec_ops) type Unpack =
     fn(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], ahead: &[u8]);
 
 /// Adds the products of 1 to [`TILE_GROUPS`] panels and 1 to [`TILE_TOKENS`] tokens, all of one length, to the tile.
-pub(in crate::vec_ops) type Dot = fn(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile);
+pub(in crate::vec_ops) type Dot =
+    fn(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile);
 
 /// Writes the products of eight rows of floats and 1 to [`TILE_TOKENS`] tokens `[n_in] f32` to `[token][row]`.
 pub(in crate::vec_ops) type FloatDot =

@@ -49,12 +49,12 @@ fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &
 /// One step of the sums of eight rows.
 fn add_block<F: Form>(w: &PanelBlock, a: &ActivationBlock, sums: &mut [f32; GROUP_ROWS]) {
     let halves = [half_products::<F>(w, a, 0), half_products::<F>(w, a, 1)];
-    let pair = |factors: [i16; 2], sums: [i32; 2]| {
-        i32::from(factors[0]) * sums[0] + i32::from(factors[1]) * sums[1]
-    };
+    let pair =
+        |factors: [i16; 2], sums: [i32; 2]| i32::from(factors[0]) * sums[0] + i32::from(factors[1]) * sums[1];
     for (row, sum) in sums.iter_mut().enumerate() {
         let products = [halves[0][row], halves[1][row]];
-        let total = if F::HALF_SCALES { pair(w.half_scales[row], products) } else { products[0] + products[1] };
+        let total =
+            if F::HALF_SCALES { pair(w.half_scales[row], products) } else { products[0] + products[1] };
         *sum += total as f32 * a.scale * w.scale[row];
         match F::MINS {
             Mins::None => {}

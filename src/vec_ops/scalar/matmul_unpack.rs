@@ -164,9 +164,7 @@ pub(super) fn q5_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     unpack(rows, first, panel, |b: &BlockQ5K, part| {
         let (scales, mins) = unpack_scales_and_mins(&b.scales);
         RowBlock {
-            quants: std::array::from_fn(|i| {
-                quarter_nibble(&b.qs, part, i) | (((b.qh[i] >> part) & 1) << 4)
-            }),
+            quants: std::array::from_fn(|i| quarter_nibble(&b.qs, part, i) | (((b.qh[i] >> part) & 1) << 4)),
             scale: b.d.to_f32() * f32::from(scales[part]),
             min: b.dmin.to_f32() * f32::from(mins[part]),
             ..RowBlock::default()
