@@ -55,7 +55,7 @@ fn backend() -> (Box<dyn Backend>, WeightRef) {
 fn products_follow_their_source_through_every_kind_of_write() {
     let (mut backend, identity) = backend();
     let (x, y) = (backend.alloc(N * 4).unwrap(), backend.alloc(N * 4).unwrap());
-    let mut product_of = |backend: &mut dyn Backend| {
+    let product_of = |backend: &mut dyn Backend| {
         execute(backend, MatMul { bias: false }, std::slice::from_ref(&identity), operand(x), operand(y));
         read(backend, y)
     };
