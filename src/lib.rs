@@ -3,17 +3,17 @@
 //! The modules below are listed in data-flow order: a module uses only modules above it
 //! (`tests/layers.rs` checks that).
 
-pub mod backends;
-pub mod cli;
-pub mod config;
-pub mod engine;
 pub mod error;
-pub mod gguf;
-pub mod graph;
-pub mod kv;
-pub mod models;
-pub mod store;
+pub mod config;
 pub mod tensor;
-pub mod text;
+pub mod gguf;
 pub mod threads;
 pub mod vec_ops;
+pub mod graph;
+pub mod backends;
+pub mod kv;
+pub mod models;
+pub mod text;
+pub mod engine;
+pub mod store;
+pub mod cli;

@@ -1,7 +1,7 @@
 //! A persistent worker pool for data-parallel work.
 //!
 //! [`ThreadPool::run`] executes one borrowing closure on every worker and returns when all of them are done; the calling thread is
-//! worker 0. How a waiting thread spends its time is the business of [`gate`]; how workers share one output is that of [`Stripes`].
+//! worker 0. How a waiting thread spends its time is the business of `gate`; how workers share one output is that of [`Stripes`].
 
 mod gate;
 mod stripes;

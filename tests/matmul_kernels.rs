@@ -1,6 +1,8 @@
 //! Matmul kernels of every available instruction set against exact arithmetic on the dequantised weights, and against themselves:
 //! the same bits however the work is cut.
 
+#![allow(clippy::unwrap_used)]
+
 use minfer::tensor::{DType, Shape, Tensor, TensorBytes};
 use minfer::threads::ThreadPool;
 use minfer::vec_ops::Isa;
@@ -376,6 +378,8 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
     assert_eq!(run(&ints, None, good, 2, 16), Err(MatmulError::WeightType(DType::I32)));
     let deep = Tensor { shape: Shape::d3(64, 4, 2), ..weight };
     assert!(matches!(run(&deep, None, good, 2, 16), Err(MatmulError::WeightShape { .. })));
+    let flat = tensor(DType::Q8_0, 0, 8, &[]);
+    assert!(matches!(run(&flat, None, good, 2, 16), Err(MatmulError::WeightShape { .. })));
     let partial = Activations::new().quantise(kernels, &pool, &[0.0; 40], 40, 1);
     assert_eq!(partial, Err(MatmulError::PartialBlock(40)));
 }

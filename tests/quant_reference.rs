@@ -1,5 +1,7 @@
 //! Dequantisation against rows that ggml decoded (`tests/reference/quant`), bit for bit.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -14,7 +16,8 @@ fn reference(file: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every stored type that has reference rows: all but F32, whose rows are `input.f32` itself, and I32, which no weight has.
+/// Every stored type that has reference rows: all but F32, whose rows are `input.f32` itself, and I32, which
+/// no weight has.
 fn types_with_reference() -> Vec<DType> {
     DType::all().filter(|dtype| !matches!(dtype, DType::F32 | DType::I32)).collect()
 }

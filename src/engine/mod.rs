@@ -1,1 +1,43 @@
-//! engine.
+//! From a file to text: loaded model, contexts, batches, sampling, generation, scoring.
+//!
+//! | file | question it answers |
+//! |---|---|
+//! | `loaded`, `template` | what a loaded model consists of |
+//! | `context`, `step`, `memory` | how batches become graph runs, and what that takes |
+//! | `batch`, `logits` | what goes in and what comes out |
+//! | `session` | which tokens of a conversation are computed already |
+//! | `sampler` | which token comes next |
+//! | `generate`, `stop`, `timings` | how an answer grows and ends |
+//! | `score`, `bench` | how well and how fast the model predicts |
+//!
+//! Nothing here prints or reads the environment: warnings are returned, progress goes through callbacks.
+
+mod batch;
+mod bench;
+mod context;
+mod error;
+mod generate;
+mod loaded;
+mod logits;
+mod memory;
+pub mod sampler;
+mod score;
+mod session;
+mod step;
+mod stop;
+mod template;
+mod timings;
+
+pub use batch::{Batch, BatchToken};
+pub use bench::BenchTest;
+pub use context::{Context, ContextOptions};
+pub use error::EngineError;
+pub use generate::{FinishReason, GenerateOptions, Generated, Generator, OnPiece};
+pub use loaded::{Engine, EngineOptions};
+pub use logits::{Logits, arg_max, log_sum_exp, top_log_probs};
+pub use memory::{DEFAULT_MAX_N_CTX, available_bytes};
+pub use sampler::{SampleError, Sampler, SamplerOptions};
+pub use score::Perplexity;
+pub use session::Session;
+pub use stop::{StopMatcher, StopStep};
+pub use timings::Timings;

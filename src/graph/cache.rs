@@ -30,14 +30,14 @@ impl GraphCache {
         GraphCache { entries: Vec::new(), capacity: capacity.max(1), n_builds: 0, n_hits: 0 }
     }
 
-    /// The executable for `params`, made by `build` and compiled if it is not there. Room is made first, so that the
+    /// The executable for `params`, made by `build` from the enabled backends and compiled if it is not there. Room is made first, so that the
     /// pools can reuse what the evicted graph held.
     pub fn get_or_build<E: From<GraphError>>(
         &mut self,
         params: &GraphParams,
         set: &mut BackendSet,
         policy: &Policy,
-        build: impl FnOnce() -> Result<Graph, E>,
+        build: impl FnOnce(&BackendSet) -> Result<Graph, E>,
     ) -> Result<&mut Executable, E> {
         match self.entries.iter().position(|(known, _)| known == params) {
             Some(index) => {
@@ -47,7 +47,7 @@ impl GraphCache {
             None => {
                 self.entries.retain(|(known, _)| known.weights_version == params.weights_version);
                 self.entries.truncate(self.capacity - 1);
-                let executable = Executable::compile(build()?, set, policy)?;
+                let executable = Executable::compile(build(set)?, set, policy)?;
                 self.n_builds += 1;
                 self.entries.insert(0, (*params, executable));
             }

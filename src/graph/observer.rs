@@ -1,10 +1,13 @@
 //! Watching a graph run: hooks for traces, profiles and node-by-node comparison. The library itself never prints.
 
-use super::{Backend, BackendError, Node, Operand, Slot, Split, ValueCopy};
+use super::{Backend, BackendError, Executable, Node, Operand, Slot, Split, ValueCopy};
 use crate::tensor::DType;
 
 /// Is told what [`Executable::run`](super::Executable::run) does. `()` watches nothing.
 pub trait Observer {
+    /// A graph has been built and compiled, and is about to run for the first time.
+    fn graph_built(&mut self, _executable: &Executable) {}
+
     /// A split begins; its copies come first.
     fn split_start(&mut self, _split: &Split) {}
 

@@ -1,9 +1,10 @@
 //! Layouts of the quantised blocks, byte for byte as GGUF stores them.
 //!
-//! A quantised row is a sequence of blocks of one type; [`DType::block_elems`] and [`DType::block_bytes`] give the sizes. Every block is
-//! plain old data with alignment 1, so [`bytemuck::cast_slice`] views any row of a mapped file as `&[BlockQ4K]` and the like. The
-//! packing rules that several kernels need (6-bit scales, value tables) are here; what the numbers mean element by element is
-//! spelled out in `vec_ops::scalar::dequant`.
+//! A quantised row is a sequence of blocks of one type; [`DType::block_elems`] and [`DType::block_bytes`]
+//! give the sizes. Every block is plain old data with alignment 1, so [`bytemuck::cast_slice`] views any row
+//! of a mapped file as `&[BlockQ4K]` and the like. The packing rules that several kernels need (6-bit scales,
+//! value tables) are here; what the numbers mean element by element is spelled out in
+//! `vec_ops::scalar::dequant`.
 
 use bytemuck::{Pod, Zeroable};
 use half::f16;
@@ -51,7 +52,7 @@ pub trait Block: Pod {
     const DTYPE: DType;
 }
 
-/// Declares that a struct is the block of a type, and proves at compile time that its size is the one in the type table.
+/// Declares that a struct is the block of a type, and proves at compile time that its size is the table's.
 macro_rules! block_of {
     ($block:ty, $dtype:expr) => {
         impl Block for $block {
@@ -130,7 +131,8 @@ block_of!(BlockQ8_0, DType::Q8_0);
 pub struct BlockQ2K {
     /// One byte per group of 16: scale in the low nibble, minimum in the high one.
     pub scales: [u8; QK_K / 16],
-    /// Two halves of 32 bytes, one per 128 elements; bits `2j, 2j+1` of byte `i` are element `32 * j + i` of the half.
+    /// Two halves of 32 bytes, one per 128 elements; bits `2j, 2j+1` of byte `i` are element `32 * j + i` of
+    /// the half.
     pub qs: [u8; QK_K / 4],
     /// Scale of the scales.
     pub d: Half,
@@ -157,7 +159,8 @@ block_of!(BlockQ3K, DType::Q3K);
 impl BlockQ3K {
     /// The scales of the 16 groups, -32 to 31.
     ///
-    /// The low four bits are the nibbles of bytes 0 to 7 (low nibbles first), the high two bits lie in bytes 8 to 11.
+    /// The low four bits are the nibbles of bytes 0 to 7 (low nibbles first), the high two bits lie in bytes
+    /// 8 to 11.
     #[inline(always)]
     pub fn unpack_scales(&self) -> [i8; 16] {
         let packed = &self.scales;
@@ -179,7 +182,7 @@ pub struct BlockQ4K {
     pub dmin: Half,
     /// Eight 6-bit scales and minima; see [`unpack_scales_and_mins`].
     pub scales: [u8; 12],
-    /// Four quarters of 32 bytes, one per 64 elements: low nibbles are the first 32, high nibbles the second 32.
+    /// Four quarters of 32 bytes, one per 64 elements: low nibbles are the first half, high ones the second.
     pub qs: [u8; QK_K / 2],
 }
 block_of!(BlockQ4K, DType::Q4K);
@@ -205,9 +208,11 @@ block_of!(BlockQ5K, DType::Q5K);
 #[derive(Clone, Copy, PartialEq, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockQ6K {
-    /// Low four bits: two halves of 64 bytes, one per 128 elements; low nibbles are the first 64 of the half, high nibbles the rest.
+    /// Low four bits: two halves of 64 bytes, one per 128 elements; low nibbles are the first 64 of the half,
+    /// high nibbles the rest.
     pub ql: [u8; QK_K / 2],
-    /// High two bits: two halves of 32 bytes; bits `2j, 2j+1` of byte `i` belong to element `32 * j + i` of the half.
+    /// High two bits: two halves of 32 bytes; bits `2j, 2j+1` of byte `i` belong to element `32 * j + i` of
+    /// the half.
     pub qh: [u8; QK_K / 4],
     /// One signed scale per group of 16.
     pub scales: [i8; QK_K / 16],
@@ -267,7 +272,8 @@ pub struct BlockMXFP4 {
 block_of!(BlockMXFP4, DType::MXFP4);
 
 impl BlockMXFP4 {
-    /// The scale that goes with the doubled values of [`MXFP4_VALUES`]: `2^(e - 128)`, exact, subnormal for `e < 2`.
+    /// The scale that goes with the doubled values of [`MXFP4_VALUES`]: `2^(e - 128)`, exact, subnormal for
+    /// `e < 2`.
     #[inline(always)]
     pub fn scale(&self) -> f32 {
         let bits = if self.e < 2 { 0x0020_0000 << self.e } else { (u32::from(self.e) - 1) << 23 };
@@ -281,10 +287,10 @@ pub const IQ4_VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 1
 /// The 16 values of an E2M1 float, doubled so that they are whole.
 pub const MXFP4_VALUES: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
-/// Unpacks the 6-bit scales and minima of the 8 groups of a Q4_K or Q5_K block: `(scales, mins)`, each 0 to 63.
+/// The scales and minima of the 8 groups of a Q4_K or Q5_K block, each 0 to 63.
 ///
-/// Groups 0 to 3 use the low six bits of bytes 0 to 3 (scales) and 4 to 7 (minima). Groups 4 to 7 take their low four bits from the
-/// nibbles of bytes 8 to 11 and their high two bits from the tops of bytes 0 to 7.
+/// Groups 0 to 3 use the low six bits of bytes 0 to 3 (scales) and 4 to 7 (minima). Groups 4 to 7 take their
+/// low four bits from the nibbles of bytes 8 to 11 and their high two bits from the tops of bytes 0 to 7.
 #[inline(always)]
 pub fn unpack_scales_and_mins(packed: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
     let (mut scales, mut mins) = ([0; 8], [0; 8]);

@@ -41,7 +41,7 @@ impl<'a, T> Stripes<'a, T> {
         }
         let start = self.next.fetch_add(self.grain, Ordering::Relaxed);
         let end = self.row_len.min(start.saturating_add(self.grain));
-        (start < end).then(|| Stripe { stripes: self, range: start..end, owner: PhantomData })
+        (start < end).then_some(Stripe { stripes: self, range: start..end, owner: PhantomData })
     }
 }
 

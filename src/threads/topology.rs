@@ -1,6 +1,5 @@
 //! How many threads are worth starting here.
 
-use std::collections::HashSet;
 use std::thread::available_parallelism;
 
 /// The number of threads that arithmetic profits from: physical cores among the processors this process may use, and no more than its
@@ -13,13 +12,16 @@ pub fn default_threads() -> usize {
 /// Physical cores among the allowed processors, where the system tells.
 #[cfg(target_os = "linux")]
 fn physical_cores() -> Option<usize> {
-    let siblings: HashSet<String> = allowed_processors().into_iter().map(core_of).collect::<Option<_>>()?;
-    (!siblings.is_empty()).then_some(siblings.len())
+    let mut cores: Vec<String> = allowed_processors().into_iter().map(core_of).collect::<Option<_>>()?;
+    cores.sort_unstable();
+    cores.dedup();
+    (!cores.is_empty()).then_some(cores.len())
 }
 
+/// Physical cores among the allowed processors, where the system tells.
 #[cfg(not(target_os = "linux"))]
 fn physical_cores() -> Option<usize> {
-    None::<HashSet<String>>.map(|cores| cores.len())
+    None
 }
 
 /// A name for the core that processor `cpu` belongs to: the list of its hardware threads.

@@ -33,13 +33,15 @@
 //!
 //! Eight rows go together, a vector lane per row, so an integer sum needs no shuffles and every vector width does the same arithmetic.
 //! Rows are *unpacked* into panels in which the four bytes that meet the same four activations lie side by side for all eight rows;
-//! panels and activations then meet in one small kernel per [`Form`](panel::Form) of quants. For few tokens a panel is a few blocks that
-//! stay in the first-level cache; for many it is the rows' whole length, unpacked once for all tokens.
+//! panels and activations then meet in one small kernel per `Form` of quants. For few tokens a panel is a few blocks that
+//! stay in the first-level cache; for many it is the rows' whole length, unpacked once for all tokens; for one token the same kernels run
+//! without a panel, on blocks that stay in registers.
 
 mod activations;
 mod driver;
 mod error;
 pub(in crate::vec_ops) mod panel;
+mod product;
 
 pub use activations::Activations;
 pub use driver::{Input, Job, Scratch, matmul, matmul_many};
@@ -47,13 +49,15 @@ pub use error::MatmulError;
 
 use super::Isa;
 use crate::tensor::DType;
-use panel::{Dot, FloatDot, Quantise, Unpack};
+use panel::{Dot, FloatDot, Quantise, Single, Unpack};
 
 /// The two halves of a matmul with one block-quantised type.
 #[derive(Clone, Copy)]
 pub(in crate::vec_ops) struct QuantKernel {
     pub(in crate::vec_ops) unpack: Unpack,
     pub(in crate::vec_ops) dot: Dot,
+    /// A shorter way for one token, where there is one: the same operations without panels.
+    pub(in crate::vec_ops) single: Option<Single>,
 }
 
 /// All matmul kernels of one instruction set: one per type that a weight can have, so there is no pair that is not supported.

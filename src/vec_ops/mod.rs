@@ -24,6 +24,7 @@ pub enum Isa {
 impl Isa {
     /// Every instruction set this machine runs, the plainest first.
     pub fn available() -> Vec<Isa> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut list = vec![Isa::Scalar];
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2")

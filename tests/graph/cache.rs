@@ -17,7 +17,7 @@ impl Session {
     /// Asks for a graph; true if it was there.
     fn hits(&mut self, params: GraphParams) -> bool {
         let before = self.cache.n_hits();
-        let build = || Ok::<_, GraphError>(decoder(params, 1));
+        let build = |_: &BackendSet| Ok::<_, GraphError>(decoder(params, 1));
         let executable = self.cache.get_or_build(&params, &mut self.set, &policy(0, 1), build).unwrap();
         assert_eq!(executable.graph().params, params);
         self.cache.n_hits() > before
@@ -106,7 +106,7 @@ fn graphs_of_older_weights_go_at_the_next_build() {
 fn a_failed_build_is_not_kept() {
     let mut session = Session::new(8);
     let params = params(1, 1);
-    let failing = || GraphBuilder::new(params).finish();
+    let failing = |_: &BackendSet| GraphBuilder::new(params).finish();
     let result = session.cache.get_or_build(&params, &mut session.set, &policy(0, 1), failing);
     assert!(matches!(result, Err(GraphError::NothingToRun { .. })));
     assert_eq!((session.cache.len(), session.cache.n_builds()), (0, 0));

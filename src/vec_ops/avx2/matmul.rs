@@ -3,13 +3,14 @@
 use std::arch::x86_64::*;
 
 use super::matmul_float as float;
+use super::matmul_packed::{self as packed, Packed};
 use super::matmul_quantise::quantise;
 use super::matmul_unpack as unpack;
 use super::matmul_unpack_k as unpack_k;
 use crate::vec_ops::Isa;
 use crate::vec_ops::matmul::panel::{
-    ActivationBlock, CentredFiveBit, CentredNibble, Dot, FiveBit, Form, Mins, Nibble, PanelBlock, SignedByte,
-    SixBit, ThreeBit, Tile, TinyFloat, TwoBit, Unpack,
+    ActivationBlock, CentredFiveBit, CentredNibble, FiveBit, Form, GROUP_ROWS, Mins, Nibble, PanelBlock,
+    SignedByte, SixBit, TILE_TOKENS, ThreeBit, Tile, TinyFloat, TwoBit,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
@@ -20,74 +21,66 @@ pub(in crate::vec_ops) static TABLE: Table = Table {
     f32: float::dot::<float::F32>,
     f16: float::dot::<float::F16>,
     bf16: float::dot::<float::Bf16>,
-    q4_0: kernel(unpack::blocks::<unpack::Q4_0>, dot::<CentredNibble>),
-    q4_1: kernel(unpack::blocks::<unpack::Q4_1>, dot::<Nibble>),
-    q5_0: kernel(unpack::blocks::<unpack::Q5_0>, dot::<CentredFiveBit>),
-    q5_1: kernel(unpack::blocks::<unpack::Q5_1>, dot::<FiveBit>),
-    q8_0: kernel(unpack::blocks::<unpack::Q8_0>, dot::<SignedByte>),
-    q2_k: kernel(unpack_k::super_blocks::<unpack_k::Q2K>, dot::<TwoBit>),
-    q3_k: kernel(unpack_k::super_blocks::<unpack_k::Q3K>, dot::<ThreeBit>),
-    q4_k: kernel(unpack_k::super_blocks::<unpack_k::Q4K>, dot::<Nibble>),
-    q5_k: kernel(unpack_k::super_blocks::<unpack_k::Q5K>, dot::<FiveBit>),
-    q6_k: kernel(unpack_k::super_blocks::<unpack_k::Q6K>, dot::<SixBit>),
-    iq4_nl: kernel(unpack::blocks::<unpack::IQ4NL>, dot::<SignedByte>),
-    iq4_xs: kernel(unpack_k::super_blocks::<unpack_k::IQ4XS>, dot::<SignedByte>),
-    mxfp4: kernel(unpack::blocks::<unpack::MXFP4>, dot::<TinyFloat>),
+    q4_0: kernel::<unpack::Q4_0, CentredNibble>(),
+    q4_1: kernel::<unpack::Q4_1, Nibble>(),
+    q5_0: kernel::<unpack::Q5_0, CentredFiveBit>(),
+    q5_1: kernel::<unpack::Q5_1, FiveBit>(),
+    q8_0: kernel::<unpack::Q8_0, SignedByte>(),
+    q2_k: kernel::<unpack_k::Q2K, TwoBit>(),
+    q3_k: kernel::<unpack_k::Q3K, ThreeBit>(),
+    q4_k: kernel::<unpack_k::Q4K, Nibble>(),
+    q5_k: kernel::<unpack_k::Q5K, FiveBit>(),
+    q6_k: kernel::<unpack_k::Q6K, SixBit>(),
+    iq4_nl: kernel::<unpack::IQ4NL, SignedByte>(),
+    iq4_xs: kernel::<unpack_k::IQ4XS, SignedByte>(),
+    mxfp4: kernel::<unpack::MXFP4, TinyFloat>(),
 };
 
-const fn kernel(unpack: Unpack, dot: Dot) -> QuantKernel {
-    QuantKernel { unpack, dot }
+const fn kernel<P: Packed, F: Form>() -> QuantKernel {
+    QuantKernel { unpack: packed::unpack::<P>, dot: dot::<F>, single: Some(packed::single::<P, F>) }
 }
 
+/// One group at a time: with two, sums and factors are more than there are registers.
 fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {
-    // SAFETY: the table with this function is only handed out where AVX2 and FMA exist.
-    unsafe {
-        match (panels, tokens) {
-            (&[p], &[a]) => dot_tile::<F, 1, 1>([p], [a], tile),
-            (&[p], &[a, b]) => dot_tile::<F, 1, 2>([p], [a, b], tile),
-            (&[p], &[a, b, c]) => dot_tile::<F, 1, 3>([p], [a, b, c], tile),
-            (&[p], &[a, b, c, d]) => dot_tile::<F, 1, 4>([p], [a, b, c, d], tile),
-            (&[p, q], &[a]) => dot_tile::<F, 2, 1>([p, q], [a], tile),
-            (&[p, q], &[a, b]) => dot_tile::<F, 2, 2>([p, q], [a, b], tile),
-            (&[p, q], &[a, b, c]) => dot_tile::<F, 2, 3>([p, q], [a, b, c], tile),
-            (&[p, q], &[a, b, c, d]) => dot_tile::<F, 2, 4>([p, q], [a, b, c, d], tile),
-            _ => unreachable!("a tile has 1 to 2 groups and 1 to 4 tokens"),
+    for (panel, sums) in panels.iter().zip(tile) {
+        // SAFETY: the table with this function is only handed out where AVX2 and FMA exist.
+        unsafe {
+            match *tokens {
+                [a] => dot_tile::<F, 1>(panel, [a], sums),
+                [a, b] => dot_tile::<F, 2>(panel, [a, b], sums),
+                [a, b, c] => dot_tile::<F, 3>(panel, [a, b, c], sums),
+                [a, b, c, d] => dot_tile::<F, 4>(panel, [a, b, c, d], sums),
+                _ => unreachable!("a tile has 1 to 4 tokens"),
+            }
         }
     }
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn dot_tile<F: Form, const G: usize, const T: usize>(
-    panels: [&[PanelBlock]; G],
+fn dot_tile<F: Form, const T: usize>(
+    panel: &[PanelBlock],
     tokens: [&[ActivationBlock]; T],
-    tile: &mut Tile,
+    sums: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
 ) {
-    let n_blocks = panels[0].len();
-    assert!(panels.iter().all(|p| p.len() == n_blocks) && tokens.iter().all(|a| a.len() == n_blocks));
-    let mut sums = [[_mm256_setzero_ps(); T]; G];
-    for g in 0..G {
+    assert!(tokens.iter().all(|a| a.len() == panel.len()), "weights and activations have as many blocks");
+    let mut lanes = [_mm256_setzero_ps(); T];
+    for t in 0..T {
+        lanes[t] = load_ps(&sums[t]);
+    }
+    for (i, w) in panel.iter().enumerate() {
+        let mut a = [&ActivationBlock::ZERO; T];
         for t in 0..T {
-            // SAFETY: the tile's innermost array is eight floats.
-            sums[g][t] = unsafe { _mm256_loadu_ps(tile[g][t].as_ptr()) };
+            // SAFETY: every token has as many blocks as the panel.
+            a[t] = unsafe { tokens[t].get_unchecked(i) };
+        }
+        let products = products::<F, T>(w, &a);
+        for t in 0..T {
+            lanes[t] = add_block::<F>(lanes[t], products[t], w, a[t]);
         }
     }
-    for i in 0..n_blocks {
-        // SAFETY: every slice has n_blocks elements.
-        let w: [&PanelBlock; G] = std::array::from_fn(|g| unsafe { panels[g].get_unchecked(i) });
-        // SAFETY: as above.
-        let a: [&ActivationBlock; T] = std::array::from_fn(|t| unsafe { tokens[t].get_unchecked(i) });
-        let products = products::<F, G, T>(&w, &a);
-        for g in 0..G {
-            for t in 0..T {
-                sums[g][t] = add_block::<F>(sums[g][t], products[g][t], w[g], a[t]);
-            }
-        }
-    }
-    for g in 0..G {
-        for t in 0..T {
-            // SAFETY: as for the load.
-            unsafe { _mm256_storeu_ps(tile[g][t].as_mut_ptr(), sums[g][t]) };
-        }
+    for t in 0..T {
+        // SAFETY: the innermost array is eight floats.
+        unsafe { _mm256_storeu_ps(sums[t].as_mut_ptr(), lanes[t]) };
     }
 }
 
@@ -127,39 +120,30 @@ pub(in crate::vec_ops) fn offset_term<F: Form>(offset: i16, w: &PanelBlock, a: &
     _mm256_madd_epi16(factors, half_sums(a))
 }
 
-/// The exact integer sums of a block, `[group][token]`.
+/// The exact integer sums of a block per token.
 ///
 /// Products of unsigned weights and signed activations are added in pairs to 16 bits, and so many of these pairs are added in 16 bits as
 /// the largest weight allows. Signed weights give their sign to the activation; a pair then just fits: `2 * 128 * 127 < 2^15`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn products<F: Form, const G: usize, const T: usize>(
-    w: &[&PanelBlock; G],
-    a: &[&ActivationBlock; T],
-) -> [[__m256i; T]; G] {
-    let mut sums = [[_mm256_setzero_si256(); T]; G];
-    for g in 0..G {
-        for t in 0..T {
-            sums[g][t] = offset_term::<F>(F::OFFSET, w[g], a[t]);
-        }
+pub(super) fn products<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T] {
+    let mut sums = [_mm256_setzero_si256(); T];
+    for t in 0..T {
+        sums[t] = offset_term::<F>(F::OFFSET, w, a[t]);
     }
     let n_in_16_bits = const { n_in_16_bits::<F>() };
     for first in (0..8).step_by(n_in_16_bits) {
-        let mut pairs = [[_mm256_setzero_si256(); T]; G];
+        let mut pairs = [_mm256_setzero_si256(); T];
         for k in first..first + n_in_16_bits {
-            for g in 0..G {
-                let quants = load_quants(w[g], k);
-                for t in 0..T {
-                    let pair = multiply::<F>(quants, activation_quad(a[t], k));
-                    pairs[g][t] = if k == first { pair } else { _mm256_add_epi16(pairs[g][t], pair) };
-                }
+            let quants = load_quants(w, k);
+            for t in 0..T {
+                let pair = multiply::<F>(quants, activation_quad(a[t], k));
+                pairs[t] = if k == first { pair } else { _mm256_add_epi16(pairs[t], pair) };
             }
         }
-        for g in 0..G {
-            let factor = pair_factor::<F>(w[g], first / 4);
-            for t in 0..T {
-                sums[g][t] = _mm256_add_epi32(sums[g][t], _mm256_madd_epi16(pairs[g][t], factor));
-            }
+        let factor = pair_factor::<F>(w, first / 4);
+        for t in 0..T {
+            sums[t] = _mm256_add_epi32(sums[t], _mm256_madd_epi16(pairs[t], factor));
         }
     }
     sums
@@ -228,7 +212,7 @@ fn half_sums(a: &ActivationBlock) -> __m256i {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_ps(values: &[f32; 8]) -> __m256 {
+pub(in crate::vec_ops) fn load_ps(values: &[f32; 8]) -> __m256 {
     // SAFETY: the array is 32 bytes.
     unsafe { _mm256_loadu_ps(values.as_ptr()) }
 }

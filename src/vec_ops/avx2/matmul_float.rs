@@ -82,9 +82,10 @@ unsafe fn group<E: Element, const R: usize, const T: usize>(
     out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
 ) {
     for first in (0..GROUP_ROWS).step_by(R) {
-        let rows: [&[u8]; R] = std::array::from_fn(|r| rows[first + r]);
+        let mut some = [rows[first]; R];
+        some.copy_from_slice(&rows[first..first + R]);
         // SAFETY: as for this function.
-        let sums = unsafe { tile::<E, R, T>(rows, tokens) };
+        let sums = unsafe { tile::<E, R, T>(some, tokens) };
         for t in 0..T {
             for r in 0..R {
                 out[t][first + r] = add_lanes(sums[r][t]);
@@ -105,8 +106,11 @@ unsafe fn tile<E: Element, const R: usize, const T: usize>(
     let n_whole = n_in / 8 * 8;
     let mut sums = [[_mm256_setzero_ps(); T]; R];
     for k in (0..n_whole).step_by(8) {
-        // SAFETY: k + 8 is at most n_in.
-        let x: [__m256; T] = std::array::from_fn(|t| unsafe { _mm256_loadu_ps(tokens[t].as_ptr().add(k)) });
+        let mut x = [_mm256_setzero_ps(); T];
+        for t in 0..T {
+            // SAFETY: k + 8 is at most n_in.
+            x[t] = unsafe { _mm256_loadu_ps(tokens[t].as_ptr().add(k)) };
+        }
         for r in 0..R {
             // SAFETY: as above.
             let w = unsafe { E::load(rows[r].as_ptr().add(k * E::BYTES)) };

@@ -14,8 +14,12 @@ pub(in crate::vec_ops) fn quantise(x: &[f32], blocks: &mut [ActivationBlock]) {
 
 #[target_feature(enable = "avx2")]
 fn quantise_block(x: &[f32; BLOCK]) -> ActivationBlock {
-    // SAFETY: four times eight floats are the block.
-    let x: [__m256; 4] = std::array::from_fn(|i| unsafe { _mm256_loadu_ps(x.as_ptr().add(8 * i)) });
+    let mut vectors = [_mm256_setzero_ps(); 4];
+    for (vector, x) in vectors.iter_mut().zip(x.as_chunks::<8>().0) {
+        // SAFETY: the array is eight floats.
+        *vector = unsafe { _mm256_loadu_ps(x.as_ptr()) };
+    }
+    let x = vectors;
     let amax = largest_magnitude(&x);
     if !amax.is_finite() {
         return ActivationBlock { scale: f32::NAN, scaled_sum: f32::NAN, ..ActivationBlock::ZERO };
@@ -27,7 +31,10 @@ fn quantise_block(x: &[f32; BLOCK]) -> ActivationBlock {
     let scale = amax / 127.0;
     let factor = _mm256_set1_ps(inverse);
     // The conversion rounds to nearest, ties to even.
-    let ints: [__m256i; 4] = std::array::from_fn(|i| _mm256_cvtps_epi32(_mm256_mul_ps(x[i], factor)));
+    let mut ints = [_mm256_setzero_si256(); 4];
+    for (ints, x) in ints.iter_mut().zip(x) {
+        *ints = _mm256_cvtps_epi32(_mm256_mul_ps(x, factor));
+    }
     let half_sums = [sum(_mm256_add_epi32(ints[0], ints[1])), sum(_mm256_add_epi32(ints[2], ints[3]))];
     let mut quants = [0; BLOCK];
     // SAFETY: the array is 32 bytes.
@@ -41,8 +48,10 @@ fn quantise_block(x: &[f32; BLOCK]) -> ActivationBlock {
 #[target_feature(enable = "avx2")]
 fn largest_magnitude(x: &[__m256; 4]) -> f32 {
     let mask = _mm256_set1_epi32(0x7fff_ffff);
-    let bits: [__m256i; 4] = std::array::from_fn(|i| _mm256_and_si256(_mm256_castps_si256(x[i]), mask));
-    let max = _mm256_max_epi32(_mm256_max_epi32(bits[0], bits[1]), _mm256_max_epi32(bits[2], bits[3]));
+    let mut max = _mm256_setzero_si256();
+    for &x in x {
+        max = _mm256_max_epi32(max, _mm256_and_si256(_mm256_castps_si256(x), mask));
+    }
     let max = _mm_max_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256::<1>(max));
     let max = _mm_max_epi32(max, _mm_shuffle_epi32::<0b01_00_11_10>(max));
     let max = _mm_max_epi32(max, _mm_shuffle_epi32::<0b10_11_00_01>(max));

@@ -1,156 +1,19 @@
 //! Blocks of 32 elements to panels.
-//!
-//! The rows' bytes are transposed in units of four while they are still packed; after that every lane holds one row and the bits are
-//! taken apart for eight rows at once.
 
 use std::arch::x86_64::*;
 
+use super::matmul_lanes::{
+    Pointers, high_nibbles, load_halves, load_quads, low_nibbles, nibble_table, split_halves, store_ps,
+    store_quants, transpose16, unpack_table,
+};
+use super::matmul_packed::Packed;
 use crate::tensor::{DType, IQ4_VALUES, MXFP4_VALUES};
-use crate::vec_ops::matmul::panel::{Form, GROUP_ROWS, PanelBlock, RowGroup, TinyFloat};
-
-/// Where the blocks to unpack begin, one address per row.
-pub(super) type Pointers = [*const u8; GROUP_ROWS];
-
-/// Bytes to ask for in small portions. Asked for all at once, they would fill the queue to memory and stop everything until it drains.
-#[derive(Clone, Copy)]
-pub(super) struct Ahead {
-    start: *const u8,
-    /// Bytes per step.
-    portion: usize,
-}
-
-impl Ahead {
-    const LINE: usize = 64;
-
-    pub(super) fn new(bytes: &[u8], n_steps: usize) -> Ahead {
-        Ahead { start: bytes.as_ptr(), portion: bytes.len().div_ceil(n_steps.max(1)) }
-    }
-
-    /// Asks for the portion of step `step`. The second-level cache is near enough, and requests to it wait in a longer queue.
-    #[inline]
-    pub(super) fn ask(self, step: usize) {
-        let start = self.start.wrapping_add(step * self.portion);
-        for at in (0..self.portion).step_by(Ahead::LINE) {
-            // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of every x86-64.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(at).cast()) };
-        }
-    }
-}
-
-/// A type with 32 elements per block.
-pub(super) trait Blocks {
-    const DTYPE: DType;
-
-    /// Unpacks the block `at` bytes behind the pointers.
-    ///
-    /// # Safety
-    /// AVX2 and F16C exist; a whole block is readable there in every row.
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock);
-}
-
-pub(super) fn blocks<B: Blocks>(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], ahead: &[u8]) {
-    let n_bytes = B::DTYPE.block_bytes();
-    let end = (first + panel.len()) * n_bytes;
-    assert!(rows.iter().all(|row| row.len() >= end), "rows hold the blocks asked for");
-    let pointers = rows.map(<[u8]>::as_ptr);
-    let ahead = Ahead::new(ahead, panel.len());
-    for (i, out) in panel.iter_mut().enumerate() {
-        ahead.ask(i);
-        // SAFETY: the rows reach to `end`, as just checked; the table with this function is only handed out where AVX2 and F16C exist.
-        unsafe { B::unpack(&pointers, (first + i) * n_bytes, out) };
-    }
-}
-
-/// 16 bytes of eight rows as four vectors: lane `r` of vector `j` is bytes `4j..4j+4` of row `r`.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn transpose16(p: &Pointers, at: usize) -> [__m256i; 4] {
-    let mut x = [_mm256_setzero_si256(); 4];
-    for i in 0..4 {
-        // SAFETY: the caller vouches for 16 bytes there.
-        let (low, high) =
-            unsafe { (_mm_loadu_si128(p[i].add(at).cast()), _mm_loadu_si128(p[i + 4].add(at).cast())) };
-        x[i] = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
-    }
-    let (low01, high01) = (_mm256_unpacklo_epi32(x[0], x[1]), _mm256_unpackhi_epi32(x[0], x[1]));
-    let (low23, high23) = (_mm256_unpacklo_epi32(x[2], x[3]), _mm256_unpackhi_epi32(x[2], x[3]));
-    [
-        _mm256_unpacklo_epi64(low01, low23),
-        _mm256_unpackhi_epi64(low01, low23),
-        _mm256_unpacklo_epi64(high01, high23),
-        _mm256_unpackhi_epi64(high01, high23),
-    ]
-}
-
-/// The half-precision number at `at` of every row.
-#[inline]
-#[target_feature(enable = "avx2,f16c")]
-pub(super) unsafe fn load_halves(p: &Pointers, at: usize) -> __m256 {
-    // SAFETY: the caller vouches for two bytes there.
-    let h = |r: usize| unsafe { p[r].add(at).cast::<i16>().read_unaligned() };
-    _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)))
-}
-
-/// The four bytes at `at` of every row.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn load_quads(p: &Pointers, at: usize) -> __m256i {
-    // SAFETY: the caller vouches for four bytes there.
-    let q = |r: usize| unsafe { p[r].add(at).cast::<i32>().read_unaligned() };
-    _mm256_setr_epi32(q(0), q(1), q(2), q(3), q(4), q(5), q(6), q(7))
-}
-
-/// Two half-precision numbers per lane, as the vector of the low ones and that of the high ones.
-#[inline]
-#[target_feature(enable = "avx2,f16c")]
-pub(super) fn split_halves(x: __m256i) -> (__m256, __m256) {
-    let low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
-    let packed = _mm256_packus_epi32(low, _mm256_srli_epi32::<16>(x));
-    let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
-    (
-        _mm256_cvtph_ps(_mm256_castsi256_si128(ordered)),
-        _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(ordered)),
-    )
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn low_nibbles(x: __m256i) -> __m256i {
-    _mm256_and_si256(x, _mm256_set1_epi8(0x0f))
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn high_nibbles(x: __m256i) -> __m256i {
-    low_nibbles(_mm256_srli_epi16::<4>(x))
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn store_quants(out: &mut PanelBlock, k: usize, quants: __m256i) {
-    // SAFETY: the array is 32 bytes.
-    unsafe { _mm256_storeu_si256(out.quants[k].as_mut_ptr().cast(), quants) };
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn store_ps(out: &mut [f32; GROUP_ROWS], values: __m256) {
-    // SAFETY: the array is 32 bytes.
-    unsafe { _mm256_storeu_ps(out.as_mut_ptr(), values) };
-}
+use crate::vec_ops::matmul::panel::{Form, GROUP_ROWS, PanelBlock, TinyFloat};
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn negate(x: __m256) -> __m256 {
     _mm256_xor_ps(x, _mm256_set1_ps(-0.0))
-}
-
-/// A table of 16 bytes that nibbles index.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn nibble_table(values: &[i8; 16]) -> __m256i {
-    // SAFETY: the array is 16 bytes.
-    _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(values.as_ptr().cast()) })
 }
 
 /// 16 packed bytes at `at` as 32 nibbles.
@@ -162,18 +25,6 @@ unsafe fn unpack_nibbles(p: &Pointers, at: usize, out: &mut PanelBlock) {
     for (k, x) in packed.into_iter().enumerate() {
         store_quants(out, k, low_nibbles(x));
         store_quants(out, k + 4, high_nibbles(x));
-    }
-}
-
-/// 16 packed bytes at `at` as 32 values from a table.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) unsafe fn unpack_table(p: &Pointers, at: usize, table: __m256i, out: &mut PanelBlock) {
-    // SAFETY: the caller vouches for 16 bytes there.
-    let packed = unsafe { transpose16(p, at) };
-    for (k, x) in packed.into_iter().enumerate() {
-        store_quants(out, k, _mm256_shuffle_epi8(table, low_nibbles(x)));
-        store_quants(out, k + 4, _mm256_shuffle_epi8(table, high_nibbles(x)));
     }
 }
 
@@ -203,12 +54,17 @@ unsafe fn unpack_five_bits(p: &Pointers, at: usize, out: &mut PanelBlock) {
 }
 
 pub(super) struct Q4_0;
-impl Blocks for Q4_0 {
+impl Packed for Q4_0 {
     const DTYPE: DType = DType::Q4_0;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 18 bytes.
         unsafe {
             store_ps(&mut out.scale, load_halves(p, at));
@@ -218,12 +74,17 @@ impl Blocks for Q4_0 {
 }
 
 pub(super) struct Q4_1;
-impl Blocks for Q4_1 {
+impl Packed for Q4_1 {
     const DTYPE: DType = DType::Q4_1;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 20 bytes.
         unsafe {
             let (scale, min) = split_halves(load_quads(p, at));
@@ -235,12 +96,17 @@ impl Blocks for Q4_1 {
 }
 
 pub(super) struct Q5_0;
-impl Blocks for Q5_0 {
+impl Packed for Q5_0 {
     const DTYPE: DType = DType::Q5_0;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 22 bytes.
         unsafe {
             store_ps(&mut out.scale, load_halves(p, at));
@@ -250,12 +116,17 @@ impl Blocks for Q5_0 {
 }
 
 pub(super) struct Q5_1;
-impl Blocks for Q5_1 {
+impl Packed for Q5_1 {
     const DTYPE: DType = DType::Q5_1;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 24 bytes.
         unsafe {
             let (scale, min) = split_halves(load_quads(p, at));
@@ -267,30 +138,41 @@ impl Blocks for Q5_1 {
 }
 
 pub(super) struct Q8_0;
-impl Blocks for Q8_0 {
+impl Packed for Q8_0 {
     const DTYPE: DType = DType::Q8_0;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 34 bytes.
-        let halves = unsafe {
+        unsafe {
             store_ps(&mut out.scale, load_halves(p, at));
-            [transpose16(p, at + 2), transpose16(p, at + 18)]
-        };
-        for (k, &x) in halves.as_flattened().iter().enumerate() {
-            store_quants(out, k, x);
+            for (half, at) in [at + 2, at + 18].into_iter().enumerate() {
+                for (k, x) in transpose16(p, at).into_iter().enumerate() {
+                    store_quants(out, 4 * half + k, x);
+                }
+            }
         }
     }
 }
 
 pub(super) struct IQ4NL;
-impl Blocks for IQ4NL {
+impl Packed for IQ4NL {
     const DTYPE: DType = DType::IQ4NL;
+    const UNIT: usize = 1;
+    type Header = ();
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 18 bytes.
         unsafe {
             store_ps(&mut out.scale, load_halves(p, at));
@@ -299,24 +181,50 @@ impl Blocks for IQ4NL {
     }
 }
 
-pub(super) struct MXFP4;
-impl Blocks for MXFP4 {
-    const DTYPE: DType = DType::MXFP4;
+/// The values of MXFP4, made unsigned as [`TinyFloat`] says.
+const TINY_FLOATS: [i8; 16] = {
+    let mut values = MXFP4_VALUES;
+    let mut i = 0;
+    while i < values.len() {
+        values[i] += TinyFloat::OFFSET as i8;
+        i += 1;
+    }
+    values
+};
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut PanelBlock) {
-        let table = nibble_table(&MXFP4_VALUES.map(|value| value + TinyFloat::OFFSET as i8));
+pub(super) struct MXFP4;
+impl Packed for MXFP4 {
+    const DTYPE: DType = DType::MXFP4;
+    const UNIT: usize = 1;
+    type Header = ();
+
+    #[inline(always)]
+    unsafe fn header(_: &Pointers, _: usize) {}
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, (): &(), _: usize, out: &mut [PanelBlock]) {
+        let out = &mut out[0];
         // SAFETY: a block is 17 bytes.
         unsafe {
-            out.scale = std::array::from_fn(|r| power_of_two(p[r].add(at).read()));
-            unpack_table(p, at + 1, table, out);
+            store_ps(&mut out.scale, powers_of_two(p, at));
+            unpack_table(p, at + 1, nibble_table(&TINY_FLOATS), out);
         }
     }
 }
 
-/// `2^(e - 128)`.
+/// `2^(e - 128)` for the byte `e` at `at` of every row.
 #[inline]
-fn power_of_two(e: u8) -> f32 {
-    f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (u32::from(e) - 1) << 23 })
+#[target_feature(enable = "avx2")]
+unsafe fn powers_of_two(p: &Pointers, at: usize) -> __m256 {
+    let mut exponents = [0; GROUP_ROWS];
+    for (e, p) in exponents.iter_mut().zip(p) {
+        // SAFETY: the caller vouches for a byte there.
+        *e = i32::from(unsafe { p.add(at).read() });
+    }
+    // SAFETY: the array is 32 bytes.
+    let e = unsafe { _mm256_loadu_si256(exponents.as_ptr().cast()) };
+    let normal = _mm256_slli_epi32::<23>(_mm256_sub_epi32(e, _mm256_set1_epi32(1)));
+    let subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x0020_0000), e);
+    let is_subnormal = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
+    _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, is_subnormal))
 }

@@ -1,44 +1,14 @@
-//! Super-blocks of 256 elements to panels of eight blocks.
+//! Super-blocks of 256 elements, unpacked.
 
 use std::arch::x86_64::*;
 
-use super::matmul_unpack::{
-    Ahead, Pointers, high_nibbles, load_halves, low_nibbles, nibble_table, split_halves, store_ps,
-    store_quants, transpose16, unpack_table,
+use super::matmul_lanes::{
+    Pointers, high_nibbles, load_halves, low_nibbles, nibble_table, split_halves, store_ps, store_quants,
+    transpose16, unpack_table,
 };
+use super::matmul_packed::Packed;
 use crate::tensor::{DType, IQ4_VALUES};
-use crate::vec_ops::matmul::panel::{GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOCKS};
-
-/// A type with 256 elements per block.
-pub(super) trait SuperBlocks {
-    const DTYPE: DType;
-
-    /// Unpacks the super-block `at` bytes behind the pointers. Takes four steps of `ahead`.
-    ///
-    /// # Safety
-    /// AVX2 and F16C exist; a whole super-block is readable there in every row.
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead);
-}
-
-pub(super) fn super_blocks<B: SuperBlocks>(
-    rows: &RowGroup<'_>,
-    first: usize,
-    panel: &mut [PanelBlock],
-    ahead: &[u8],
-) {
-    let (panel, rest) = panel.as_chunks_mut::<SUPER_BLOCKS>();
-    assert!(rest.is_empty() && first.is_multiple_of(SUPER_BLOCKS), "whole super-blocks are unpacked");
-    let (n_bytes, first) = (B::DTYPE.block_bytes(), first / SUPER_BLOCKS);
-    let end = (first + panel.len()) * n_bytes;
-    assert!(rows.iter().all(|row| row.len() >= end), "rows hold the blocks asked for");
-    let pointers = rows.map(<[u8]>::as_ptr);
-    // Bytes are asked for only where panels are one super-block, so the steps of one are all there are.
-    let ahead = Ahead::new(ahead, 4);
-    for (i, out) in panel.iter_mut().enumerate() {
-        // SAFETY: the rows reach to `end`, as just checked; the table with this function is only handed out where AVX2 and F16C exist.
-        unsafe { B::unpack(&pointers, (first + i) * n_bytes, out, ahead) };
-    }
-}
+use crate::vec_ops::matmul::panel::{GROUP_ROWS, PanelBlock, SUPER_BLOCKS};
 
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -52,23 +22,18 @@ fn or(x: __m256i, y: __m256i) -> __m256i {
     _mm256_or_si256(x, y)
 }
 
-/// Bits `shift, shift + 1` of every byte, for an even `shift` known after inlining.
+/// Every i16 shifted right by `n` bits.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn two_bits(x: __m256i, shift: usize) -> __m256i {
-    and(_mm256_srl_epi16(x, _mm_cvtsi32_si128(shift as i32)), 0x03)
+fn shift_right(x: __m256i, n: usize) -> __m256i {
+    _mm256_srl_epi16(x, _mm_cvtsi32_si128(n as i32))
 }
 
-/// Bit `from` of every byte, moved to bit `to`.
+/// Every i16 shifted left by `n` bits.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn move_bit(x: __m256i, from: usize, to: usize) -> __m256i {
-    let moved = if from > to {
-        _mm256_srl_epi16(x, _mm_cvtsi32_si128((from - to) as i32))
-    } else {
-        _mm256_sll_epi16(x, _mm_cvtsi32_si128((to - from) as i32))
-    };
-    and(moved, 1 << to)
+fn shift_left(x: __m256i, n: usize) -> __m256i {
+    _mm256_sll_epi16(x, _mm_cvtsi32_si128(n as i32))
 }
 
 /// Byte `i` of every lane as f32.
@@ -84,9 +49,8 @@ fn byte_ps(x: __m256i, i: usize) -> __m256 {
 #[target_feature(enable = "avx2")]
 fn byte_pair(x: __m256i, i: usize) -> __m256i {
     let pair = _mm256_srl_epi32(x, _mm_cvtsi32_si128(16 * i as i32));
-    let high_of_each =
-        _mm256_broadcastsi128_si256(_mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13));
-    _mm256_srai_epi16::<8>(_mm256_shuffle_epi8(pair, high_of_each))
+    let high_of_each = _mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1, 13);
+    _mm256_srai_epi16::<8>(_mm256_shuffle_epi8(pair, _mm256_broadcastsi128_si256(high_of_each)))
 }
 
 #[inline]
@@ -96,139 +60,197 @@ fn store_pairs(out: &mut [[i16; 2]; GROUP_ROWS], pairs: __m256i) {
     unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), pairs) };
 }
 
+/// Scales and minima of eight blocks of 32.
+pub(super) struct BlockFactors {
+    scale: [__m256; SUPER_BLOCKS],
+    min: [__m256; SUPER_BLOCKS],
+}
+
 /// The 16 header bytes of Q4_K and Q5_K: factors, and eight 6-bit scales and minima in the layout of
 /// [`unpack_scales_and_mins`](crate::tensor::unpack_scales_and_mins).
+///
+/// # Safety
+/// AVX2 and F16C exist; 16 bytes are readable.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn unpack_header(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS]) {
+unsafe fn block_factors(p: &Pointers, at: usize) -> BlockFactors {
     // SAFETY: the caller vouches for 16 bytes there.
     let [factors, a, b, c] = unsafe { transpose16(p, at) };
     let (d, dmin) = split_halves(factors);
-    let top = |x: __m256i| and(_mm256_srli_epi16::<2>(x), 0x30);
-    let scales = [and(a, 0x3f), or(low_nibbles(c), top(a))];
-    let mins = [and(b, 0x3f), or(high_nibbles(c), top(b))];
-    for (j, block) in out.iter_mut().enumerate() {
-        store_ps(&mut block.scale, _mm256_mul_ps(d, byte_ps(scales[j / 4], j % 4)));
-        store_ps(&mut block.min, _mm256_mul_ps(dmin, byte_ps(mins[j / 4], j % 4)));
+    let scales = [and(a, 0x3f), or(low_nibbles(c), and(_mm256_srli_epi16::<2>(a), 0x30))];
+    let mins = [and(b, 0x3f), or(high_nibbles(c), and(_mm256_srli_epi16::<2>(b), 0x30))];
+    let mut out =
+        BlockFactors { scale: [_mm256_setzero_ps(); SUPER_BLOCKS], min: [_mm256_setzero_ps(); SUPER_BLOCKS] };
+    for i in 0..SUPER_BLOCKS {
+        out.scale[i] = _mm256_mul_ps(d, byte_ps(scales[i / 4], i % 4));
+        out.min[i] = _mm256_mul_ps(dmin, byte_ps(mins[i / 4], i % 4));
+    }
+    out
+}
+
+impl BlockFactors {
+    /// # Safety
+    /// AVX2 exists.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn store(&self, first: usize, out: &mut [PanelBlock]) {
+        for (i, block) in out.iter_mut().enumerate() {
+            store_ps(&mut block.scale, self.scale[first + i]);
+            store_ps(&mut block.min, self.min[first + i]);
+        }
     }
 }
 
 pub(super) struct Q4K;
-impl SuperBlocks for Q4K {
+impl Packed for Q4K {
     const DTYPE: DType = DType::Q4K;
+    const UNIT: usize = 2;
+    type Header = BlockFactors;
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
-        // SAFETY: a super-block is 16 + 128 bytes.
-        unsafe { unpack_header(p, at, out) };
-        for part in 0..8 {
-            if part % 2 == 0 {
-                ahead.ask(part / 2);
-            }
-            // SAFETY: as above.
-            let packed = unsafe { transpose16(p, at + 16 + 16 * part) };
-            for (i, x) in packed.into_iter().enumerate() {
-                let (block, k) = (part / 2 * 2, part % 2 * 4 + i);
-                store_quants(&mut out[block], k, low_nibbles(x));
-                store_quants(&mut out[block + 1], k, high_nibbles(x));
+    #[inline(always)]
+    unsafe fn header(p: &Pointers, at: usize) -> BlockFactors {
+        // SAFETY: a super-block begins with 16 header bytes.
+        unsafe { block_factors(p, at) }
+    }
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, header: &BlockFactors, unit: usize, out: &mut [PanelBlock]) {
+        // SAFETY: a super-block is 16 + 4 * 32 bytes.
+        unsafe {
+            header.store(2 * unit, out);
+            for half in 0..2 {
+                let packed = transpose16(p, at + 16 + 32 * unit + 16 * half);
+                for (i, x) in packed.into_iter().enumerate() {
+                    store_quants(&mut out[0], 4 * half + i, low_nibbles(x));
+                    store_quants(&mut out[1], 4 * half + i, high_nibbles(x));
+                }
             }
         }
     }
 }
 
 pub(super) struct Q5K;
-impl SuperBlocks for Q5K {
+impl Packed for Q5K {
     const DTYPE: DType = DType::Q5K;
+    const UNIT: usize = 2;
+    /// Factors, and the fifth bits of all blocks.
+    type Header = (BlockFactors, [[__m256i; 4]; 2]);
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
-        // SAFETY: a super-block is 16 + 32 + 128 bytes.
-        let bits = unsafe {
-            unpack_header(p, at, out);
-            [transpose16(p, at + 16), transpose16(p, at + 32)]
-        };
-        for part in 0..8 {
-            if part % 2 == 0 {
-                ahead.ask(part / 2);
-            }
-            // SAFETY: as above.
-            let packed = unsafe { transpose16(p, at + 48 + 16 * part) };
-            for (i, x) in packed.into_iter().enumerate() {
-                let (block, k) = (part / 2 * 2, part % 2 * 4 + i);
-                let bits = bits[part % 2][i];
-                store_quants(&mut out[block], k, or(low_nibbles(x), move_bit(bits, block, 4)));
-                store_quants(&mut out[block + 1], k, or(high_nibbles(x), move_bit(bits, block + 1, 4)));
+    #[inline(always)]
+    unsafe fn header(p: &Pointers, at: usize) -> Self::Header {
+        // SAFETY: a super-block begins with 16 + 32 bytes of factors and fifth bits.
+        unsafe { (block_factors(p, at), [transpose16(p, at + 16), transpose16(p, at + 32)]) }
+    }
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, header: &Self::Header, unit: usize, out: &mut [PanelBlock]) {
+        let (factors, bits) = header;
+        // SAFETY: a super-block is 48 + 4 * 32 bytes.
+        unsafe {
+            factors.store(2 * unit, out);
+            for half in 0..2 {
+                let packed = transpose16(p, at + 48 + 32 * unit + 16 * half);
+                for (i, x) in packed.into_iter().enumerate() {
+                    let bits = shift_right(bits[half][i], 2 * unit);
+                    let (first, second) = (and(shift_left(bits, 4), 0x10), and(shift_left(bits, 3), 0x10));
+                    store_quants(&mut out[0], 4 * half + i, or(low_nibbles(x), first));
+                    store_quants(&mut out[1], 4 * half + i, or(high_nibbles(x), second));
+                }
             }
         }
     }
 }
 
-pub(super) struct Q6K;
-impl SuperBlocks for Q6K {
-    const DTYPE: DType = DType::Q6K;
+/// Sixteen scales of a byte each, four per vector, and the factors of a super-block.
+pub(super) struct HalfFactors {
+    scales: [__m256i; 4],
+    d: __m256,
+}
 
+impl HalfFactors {
+    /// # Safety
+    /// AVX2 exists.
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
-        // SAFETY: a super-block is 128 + 64 + 16 + 2 bytes.
-        let (scales, d) = unsafe { (transpose16(p, at + 192), load_halves(p, at + 208)) };
-        for (j, block) in out.iter_mut().enumerate() {
-            store_ps(&mut block.scale, d);
-            store_pairs(&mut block.half_scales, byte_pair(scales[j / 2], j % 2));
+    #[target_feature(enable = "avx2")]
+    unsafe fn store(&self, unit: usize, out: &mut [PanelBlock]) {
+        for (i, block) in out.iter_mut().enumerate() {
+            store_ps(&mut block.scale, self.d);
+            store_pairs(&mut block.half_scales, byte_pair(self.scales[2 * unit + i / 2], i % 2));
         }
-        for (half, part) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let low = at + 64 * half + 16 * part;
-            ahead.ask(2 * half + part);
-            // SAFETY: as above.
-            let (a, b, high) = unsafe {
-                (
-                    transpose16(p, low),
-                    transpose16(p, low + 32),
-                    transpose16(p, at + 128 + 32 * half + 16 * part),
-                )
-            };
-            for i in 0..4 {
-                let (k, h) = (4 * part + i, high[i]);
-                let top = [
-                    and(_mm256_slli_epi16::<4>(h), 0x30),
-                    and(_mm256_slli_epi16::<2>(h), 0x30),
-                    and(h, 0x30),
-                    and(_mm256_srli_epi16::<2>(h), 0x30),
-                ];
-                store_quants(&mut out[4 * half], k, or(low_nibbles(a[i]), top[0]));
-                store_quants(&mut out[4 * half + 1], k, or(low_nibbles(b[i]), top[1]));
-                store_quants(&mut out[4 * half + 2], k, or(high_nibbles(a[i]), top[2]));
-                store_quants(&mut out[4 * half + 3], k, or(high_nibbles(b[i]), top[3]));
+    }
+}
+
+pub(super) struct Q6K;
+impl Packed for Q6K {
+    const DTYPE: DType = DType::Q6K;
+    const UNIT: usize = 4;
+    type Header = HalfFactors;
+
+    #[inline(always)]
+    unsafe fn header(p: &Pointers, at: usize) -> HalfFactors {
+        // SAFETY: a super-block is 192 bytes of quants, 16 of scales and 2 of factor.
+        unsafe { HalfFactors { scales: transpose16(p, at + 192), d: load_halves(p, at + 208) } }
+    }
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, header: &HalfFactors, unit: usize, out: &mut [PanelBlock]) {
+        // SAFETY: 2 * 64 bytes of low bits are followed by 2 * 32 bytes of high bits.
+        unsafe {
+            header.store(unit, out);
+            for half in 0..2 {
+                let low = at + 64 * unit + 16 * half;
+                let (a, b) = (transpose16(p, low), transpose16(p, low + 32));
+                let high = transpose16(p, at + 128 + 32 * unit + 16 * half);
+                for i in 0..4 {
+                    let (k, h) = (4 * half + i, high[i]);
+                    store_quants(&mut out[0], k, or(low_nibbles(a[i]), and(shift_left(h, 4), 0x30)));
+                    store_quants(&mut out[1], k, or(low_nibbles(b[i]), and(shift_left(h, 2), 0x30)));
+                    store_quants(&mut out[2], k, or(high_nibbles(a[i]), and(h, 0x30)));
+                    store_quants(&mut out[3], k, or(high_nibbles(b[i]), and(shift_right(h, 2), 0x30)));
+                }
             }
         }
     }
 }
 
 pub(super) struct Q2K;
-impl SuperBlocks for Q2K {
+impl Packed for Q2K {
     const DTYPE: DType = DType::Q2K;
+    const UNIT: usize = 4;
+    /// Scales with their factor, minima with theirs.
+    type Header = (HalfFactors, HalfFactors);
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
-        // SAFETY: a super-block is 16 + 64 + 4 bytes.
-        let (packed, d, dmin) =
-            unsafe { (transpose16(p, at), load_halves(p, at + 80), load_halves(p, at + 82)) };
-        for (j, block) in out.iter_mut().enumerate() {
-            store_ps(&mut block.scale, d);
-            store_ps(&mut block.min, dmin);
-            store_pairs(&mut block.half_scales, byte_pair(low_nibbles(packed[j / 2]), j % 2));
-            store_pairs(&mut block.half_mins, byte_pair(high_nibbles(packed[j / 2]), j % 2));
+    #[inline(always)]
+    unsafe fn header(p: &Pointers, at: usize) -> Self::Header {
+        // SAFETY: a super-block is 16 bytes of scales, 64 of quants and 4 of factors.
+        unsafe {
+            let packed = transpose16(p, at);
+            let (mut scales, mut mins) = (packed, packed);
+            for i in 0..4 {
+                scales[i] = low_nibbles(packed[i]);
+                mins[i] = high_nibbles(packed[i]);
+            }
+            let (d, dmin) = (load_halves(p, at + 80), load_halves(p, at + 82));
+            (HalfFactors { scales, d }, HalfFactors { scales: mins, d: dmin })
         }
-        for part in 0..4 {
-            ahead.ask(part);
-            // SAFETY: as above.
-            let packed = unsafe { transpose16(p, at + 16 + 16 * part) };
-            for (i, x) in packed.into_iter().enumerate() {
-                for j in 0..4 {
-                    store_quants(&mut out[part / 2 * 4 + j], part % 2 * 4 + i, two_bits(x, 2 * j));
+    }
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, header: &Self::Header, unit: usize, out: &mut [PanelBlock]) {
+        let (factors, mins) = header;
+        // SAFETY: 16 bytes of scales are followed by 2 * 32 bytes of quants.
+        unsafe {
+            factors.store(unit, out);
+            for (i, block) in out.iter_mut().enumerate() {
+                store_ps(&mut block.min, mins.d);
+                store_pairs(&mut block.half_mins, byte_pair(mins.scales[2 * unit + i / 2], i % 2));
+            }
+            for half in 0..2 {
+                let packed = transpose16(p, at + 16 + 32 * unit + 16 * half);
+                for (i, x) in packed.into_iter().enumerate() {
+                    for (j, block) in out.iter_mut().enumerate() {
+                        store_quants(block, 4 * half + i, and(shift_right(x, 2 * j), 0x03));
+                    }
                 }
             }
         }
@@ -236,79 +258,101 @@ impl SuperBlocks for Q2K {
 }
 
 pub(super) struct Q3K;
-impl SuperBlocks for Q3K {
+impl Packed for Q3K {
     const DTYPE: DType = DType::Q3K;
+    const UNIT: usize = 4;
+    /// Factors, and the third bits of all blocks.
+    type Header = (HalfFactors, [[__m256i; 4]; 2]);
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
+    #[inline(always)]
+    unsafe fn header(p: &Pointers, at: usize) -> Self::Header {
         // SAFETY: a super-block is 32 + 64 + 12 + 2 bytes; the scales are read with the two bytes before and after them.
-        let (masks, end) =
-            unsafe { ([transpose16(p, at), transpose16(p, at + 16)], transpose16(p, at + 94)) };
-        let (scales, d) = q3_k_scales(end);
-        for (j, block) in out.iter_mut().enumerate() {
-            store_ps(&mut block.scale, d);
-            store_pairs(&mut block.half_scales, byte_pair(scales[j / 2], j % 2));
+        unsafe {
+            let masks = [transpose16(p, at), transpose16(p, at + 16)];
+            (q3_k_factors(transpose16(p, at + 94)), masks)
         }
-        for part in 0..4 {
-            ahead.ask(part);
-            // SAFETY: as above.
-            let packed = unsafe { transpose16(p, at + 32 + 16 * part) };
-            for (i, x) in packed.into_iter().enumerate() {
-                let mask = masks[part % 2][i];
-                for j in 0..4 {
-                    let block = part / 2 * 4 + j;
-                    let quants = or(two_bits(x, 2 * j), move_bit(mask, block, 2));
-                    store_quants(&mut out[block], part % 2 * 4 + i, quants);
+    }
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, header: &Self::Header, unit: usize, out: &mut [PanelBlock]) {
+        let (factors, masks) = header;
+        // SAFETY: 32 bytes of third bits are followed by 2 * 32 bytes of quants.
+        unsafe {
+            factors.store(unit, out);
+            for (half, masks) in masks.iter().enumerate() {
+                let packed = transpose16(p, at + 32 + 32 * unit + 16 * half);
+                for (i, x) in packed.into_iter().enumerate() {
+                    // Above the third bits of this unit there may be those of the next.
+                    let mask = shift_left(and(shift_right(masks[i], 4 * unit), 0x0f), 2);
+                    for (j, block) in out.iter_mut().enumerate() {
+                        let third = and(shift_right(mask, j), 0x04);
+                        store_quants(block, 4 * half + i, or(and(shift_right(x, 2 * j), 0x03), third));
+                    }
                 }
             }
         }
     }
 }
 
-/// Sixteen scales, four per vector, and the factor, from the last 16 bytes of a Q3_K super-block; the layout of the scales is that of
+/// Scales and factor from the last 16 bytes of a Q3_K super-block; the layout of the scales is that of
 /// [`BlockQ3K::unpack_scales`](crate::tensor::BlockQ3K::unpack_scales).
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn q3_k_scales(end: [__m256i; 4]) -> ([__m256i; 4], __m256) {
+fn q3_k_factors(end: [__m256i; 4]) -> HalfFactors {
     let word = |i: usize| or(_mm256_srli_epi32::<16>(end[i]), _mm256_slli_epi32::<16>(end[i + 1]));
     let (a, b, c) = (word(0), word(1), word(2));
-    let top = |x: __m256i| and(x, 0x30);
-    let packed = [
-        or(low_nibbles(a), top(_mm256_slli_epi16::<4>(c))),
-        or(low_nibbles(b), top(_mm256_slli_epi16::<2>(c))),
-        or(high_nibbles(a), top(c)),
-        or(high_nibbles(b), top(_mm256_srli_epi16::<2>(c))),
+    let mut scales = [
+        or(low_nibbles(a), and(shift_left(c, 4), 0x30)),
+        or(low_nibbles(b), and(shift_left(c, 2), 0x30)),
+        or(high_nibbles(a), and(c, 0x30)),
+        or(high_nibbles(b), and(shift_right(c, 2), 0x30)),
     ];
+    for scale in &mut scales {
+        *scale = _mm256_sub_epi8(*scale, _mm256_set1_epi8(32));
+    }
     let (_, d) = split_halves(end[3]);
-    (packed.map(|x| _mm256_sub_epi8(x, _mm256_set1_epi8(32))), d)
+    HalfFactors { scales, d }
 }
 
 pub(super) struct IQ4XS;
-impl SuperBlocks for IQ4XS {
+impl Packed for IQ4XS {
     const DTYPE: DType = DType::IQ4XS;
+    const UNIT: usize = 1;
+    type Header = [__m256; SUPER_BLOCKS];
 
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn unpack(p: &Pointers, at: usize, out: &mut [PanelBlock; SUPER_BLOCKS], ahead: Ahead) {
+    #[inline(always)]
+    unsafe fn header(p: &Pointers, at: usize) -> Self::Header {
         // SAFETY: a super-block is 8 + 128 bytes, so 16 bytes are readable from its start.
-        let [factors, low, ..] = unsafe { transpose16(p, at) };
-        let (d, _) = split_halves(factors);
-        let high = _mm256_srli_epi32::<16>(factors);
-        let table = nibble_table(&IQ4_VALUES);
-        for (j, block) in out.iter_mut().enumerate() {
-            if j % 2 == 0 {
-                ahead.ask(j / 2);
-            }
-            let bits = |x, shift: usize, mask| {
-                let shifted = _mm256_srl_epi32(x, _mm_cvtsi32_si128(shift as i32));
-                _mm256_and_si256(shifted, _mm256_set1_epi32(mask))
-            };
-            let scale = or(bits(low, 4 * j, 0x0f), _mm256_slli_epi32::<4>(bits(high, 2 * j, 0x03)));
-            let scale = _mm256_cvtepi32_ps(_mm256_sub_epi32(scale, _mm256_set1_epi32(32)));
-            store_ps(&mut block.scale, _mm256_mul_ps(d, scale));
-            // SAFETY: as above.
-            unsafe { unpack_table(p, at + 8 + 16 * j, table, block) };
+        unsafe {
+            let [factors, low, ..] = transpose16(p, at);
+            iq4_xs_scales(factors, low)
         }
     }
+
+    #[inline(always)]
+    unsafe fn unit(p: &Pointers, at: usize, header: &Self::Header, unit: usize, out: &mut [PanelBlock]) {
+        // SAFETY: a super-block is 8 + 8 * 16 bytes.
+        unsafe {
+            store_ps(&mut out[0].scale, header[unit]);
+            unpack_table(p, at + 8 + 16 * unit, nibble_table(&IQ4_VALUES), &mut out[0]);
+        }
+    }
+}
+
+/// The scales of eight blocks; `factors` has `d` in the low half and the scales' high bits in the high half of every lane.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn iq4_xs_scales(factors: __m256i, low: __m256i) -> [__m256; SUPER_BLOCKS] {
+    let (d, _) = split_halves(factors);
+    let high = _mm256_srli_epi32::<16>(factors);
+    let mut scales = [d; SUPER_BLOCKS];
+    for (i, scale) in scales.iter_mut().enumerate() {
+        let low = _mm256_srl_epi32(low, _mm_cvtsi32_si128(4 * i as i32));
+        let high = _mm256_srl_epi32(high, _mm_cvtsi32_si128(2 * i as i32));
+        let low = _mm256_and_si256(low, _mm256_set1_epi32(0x0f));
+        let high = _mm256_slli_epi32::<4>(_mm256_and_si256(high, _mm256_set1_epi32(0x03)));
+        let value = _mm256_sub_epi32(or(low, high), _mm256_set1_epi32(32));
+        *scale = _mm256_mul_ps(d, _mm256_cvtepi32_ps(value));
+    }
+    scales
 }

@@ -8,6 +8,8 @@ mod entry;
 mod lanes;
 pub(super) mod matmul;
 mod matmul_float;
+mod matmul_lanes;
+mod matmul_packed;
 mod matmul_quantise;
 mod matmul_unpack;
 mod matmul_unpack_k;

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use crate::vec_ops::Isa;
 use crate::vec_ops::avx2::matmul::{
-    self as avx2, activation_quad, add_block, load_pairs, load_quants, offset_term,
+    self as avx2, activation_quad, add_block, load_pairs, load_ps, load_quants, offset_term,
 };
 use crate::vec_ops::matmul::panel::{
     ActivationBlock, CentredFiveBit, CentredNibble, Dot, FiveBit, Form, Nibble, PanelBlock, SignedByte,
@@ -66,15 +66,20 @@ fn dot_tile<F: Form, const G: usize, const T: usize>(
     let mut sums = [[_mm256_setzero_ps(); T]; G];
     for g in 0..G {
         for t in 0..T {
-            // SAFETY: the tile's innermost array is eight floats.
-            sums[g][t] = unsafe { _mm256_loadu_ps(tile[g][t].as_ptr()) };
+            sums[g][t] = load_ps(&tile[g][t]);
         }
     }
     for i in 0..n_blocks {
-        // SAFETY: every slice has n_blocks elements.
-        let w: [&PanelBlock; G] = std::array::from_fn(|g| unsafe { panels[g].get_unchecked(i) });
-        // SAFETY: as above.
-        let a: [&ActivationBlock; T] = std::array::from_fn(|t| unsafe { tokens[t].get_unchecked(i) });
+        let mut w = [&PanelBlock::ZERO; G];
+        for g in 0..G {
+            // SAFETY: every panel has n_blocks elements.
+            w[g] = unsafe { panels[g].get_unchecked(i) };
+        }
+        let mut a = [&ActivationBlock::ZERO; T];
+        for t in 0..T {
+            // SAFETY: every token has n_blocks elements.
+            a[t] = unsafe { tokens[t].get_unchecked(i) };
+        }
         let products = products::<F, G, T>(&w, &a);
         for g in 0..G {
             for t in 0..T {
@@ -84,7 +89,7 @@ fn dot_tile<F: Form, const G: usize, const T: usize>(
     }
     for g in 0..G {
         for t in 0..T {
-            // SAFETY: as for the load.
+            // SAFETY: the innermost array is eight floats.
             unsafe { _mm256_storeu_ps(tile[g][t].as_mut_ptr(), sums[g][t]) };
         }
     }

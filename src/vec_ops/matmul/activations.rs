@@ -36,7 +36,7 @@ impl Activations {
         if !n_in.is_multiple_of(BLOCK) {
             return Err(MatmulError::PartialBlock(n_in));
         }
-        check_len("activations", n_in * n_tokens, x.len())?;
+        check_len("activations", n_in.saturating_mul(n_tokens), x.len())?;
         let n_blocks = n_in / BLOCK;
         self.blocks.resize(n_blocks * n_tokens, ActivationBlock::ZERO);
         (self.n_in, self.n_tokens) = (n_in, n_tokens);

@@ -10,7 +10,9 @@ pub enum MatmulError {
     #[error("matmul: weight type: expected a float or block-quantised type, got {0}")]
     WeightType(DType),
     /// The weight is not a matrix of whole blocks.
-    #[error("matmul: weight shape: expected [n_in, n_out] with n_in in whole blocks of {dtype}, got {shape}")]
+    #[error(
+        "matmul: weight shape: expected [n_in, n_out] with n_in above 0 and in whole blocks of {dtype}, got {shape}"
+    )]
     WeightShape {
         /// Type of the weight.
         dtype: DType,

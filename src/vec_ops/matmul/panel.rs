@@ -75,6 +75,10 @@ pub(in crate::vec_ops) type Unpack =
 pub(in crate::vec_ops) type Dot =
     fn(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile);
 
+/// Adds the products of eight rows and one token to the sums; the bytes in `ahead` are asked for on the way.
+pub(in crate::vec_ops) type Single =
+    fn(rows: &RowGroup<'_>, token: &[ActivationBlock], sums: &mut [f32; GROUP_ROWS], ahead: &[u8]);
+
 /// Writes the products of eight rows of floats and 1 to [`TILE_TOKENS`] tokens `[n_in] f32` to `[token][row]`.
 pub(in crate::vec_ops) type FloatDot =
     fn(rows: &RowGroup<'_>, tokens: &[&[f32]], out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS]);
@@ -93,6 +97,7 @@ pub(in crate::vec_ops) enum Mins {
 /// What the bytes of a panel mean: all that the small kernels need to know about a type.
 pub(in crate::vec_ops) trait Form {
     /// The largest stored value of an unsigned form; kernels derive from it how many products fit 16 bits.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     const MAX: i32;
     /// True if `quants` are signed bytes of the full range.
     const SIGNED: bool = false;

@@ -1,7 +1,7 @@
 //! Dequantisation: the meaning of every stored element type, as f32.
 //!
-//! Products and sums are rounded one by one (no fused multiply-add) and in this order, so that the result has the same bits on every
-//! machine. Signed zeros are kept.
+//! Products and sums are rounded one by one (no fused multiply-add) and in this order, so that the result has
+//! the same bits on every machine. Signed zeros are kept.
 
 use half::{bf16, f16};
 
@@ -10,7 +10,8 @@ use crate::tensor::{
     BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, DType, IQ4_VALUES, MXFP4_VALUES, unpack_scales_and_mins,
 };
 
-/// Decodes consecutive elements of type `dtype` into `out: [n] f32`. `bytes` may start at any address. I32 values are rounded to f32.
+/// Decodes consecutive elements of type `dtype` into `out: [n] f32`. `bytes` may start at any address. I32
+/// values are rounded to f32.
 ///
 /// # Panics
 /// If `bytes` is not exactly what `out.len()` elements of `dtype` take.
@@ -51,7 +52,8 @@ fn blocks<B: Block>(bytes: &[u8], out: &mut [f32], decode: impl Fn(&B, &mut [f32
     }
 }
 
-/// Decodes 32 nibbles: low ones are elements 0 to 15, high ones 16 to 31. `value` gets the nibble and the element's index.
+/// Decodes 32 nibbles: low ones are elements 0 to 15, high ones 16 to 31. `value` gets the nibble and the
+/// element's index.
 fn nibbles(qs: &[u8], y: &mut [f32], value: impl Fn(u8, usize) -> f32) {
     let (first, second) = y.split_at_mut(qs.len());
     for (i, &q) in qs.iter().enumerate() {

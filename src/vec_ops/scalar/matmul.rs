@@ -32,7 +32,7 @@ pub(in crate::vec_ops) static TABLE: Table = Table {
 };
 
 const fn kernel(unpack: Unpack, dot: Dot) -> QuantKernel {
-    QuantKernel { unpack, dot }
+    QuantKernel { unpack, dot, single: None }
 }
 
 fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {

@@ -1,0 +1,71 @@
+//! Throughput as llama-bench measures it.
+
+use std::time::{Duration, Instant};
+
+use super::{Batch, Context, EngineError};
+use crate::kv::SeqId;
+
+/// What to measure: `n_prompt` tokens at once, or `n_gen` one after the other, after `depth` tokens that are there already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BenchTest {
+    /// Prompt processing.
+    Prefill {
+        /// Tokens computed.
+        n_prompt: usize,
+        /// Tokens before them.
+        depth: usize,
+    },
+    /// Token-by-token generation.
+    Decode {
+        /// Tokens computed.
+        n_gen: usize,
+        /// Tokens before them.
+        depth: usize,
+    },
+}
+
+impl BenchTest {
+    /// Tokens that the time is divided by.
+    pub fn n_tokens(&self) -> usize {
+        match *self {
+            BenchTest::Prefill { n_prompt, .. } => n_prompt,
+            BenchTest::Decode { n_gen, .. } => n_gen,
+        }
+    }
+
+    /// Tokens of context that it needs.
+    pub fn n_ctx(&self) -> usize {
+        match *self {
+            BenchTest::Prefill { n_prompt: n, depth } | BenchTest::Decode { n_gen: n, depth } => n + depth,
+        }
+    }
+}
+
+impl Context {
+    /// Runs a test once and returns how long the measured part took. The tokens are arbitrary but the same each time; no text is made of them.
+    pub fn bench(&mut self, test: BenchTest) -> Result<Duration, EngineError> {
+        let seq = self.kv_mut().open()?;
+        let result = self.bench_in(seq, test);
+        self.kv_mut().close(seq)?;
+        result
+    }
+
+    fn bench_in(&mut self, seq: SeqId, test: BenchTest) -> Result<Duration, EngineError> {
+        let n_vocab = self.engine().model().hparams.n_vocab;
+        let token = move |i: usize| (i.wrapping_mul(2_654_435_761) % n_vocab) as u32;
+        let (n, depth, per_step) = match test {
+            BenchTest::Prefill { n_prompt, depth } => (n_prompt, depth, n_prompt),
+            BenchTest::Decode { n_gen, depth } => (n_gen, depth, 1),
+        };
+        if depth > 0 {
+            let before: Vec<u32> = (0..depth).map(token).collect();
+            self.decode(&Batch::prompt(seq, &before))?;
+        }
+        let tokens: Vec<u32> = (depth..depth + n).map(token).collect();
+        let start = Instant::now();
+        for step in tokens.chunks(per_step.max(1)) {
+            self.decode(&Batch::prompt(seq, step))?;
+        }
+        Ok(start.elapsed())
+    }
+}

@@ -1,0 +1,223 @@
+//! A context: the keys and values of some sequences, and the graphs that extend them.
+
+use super::step::{Step, graph_type, sequences};
+use super::{Batch, BatchToken, Engine, EngineError, Logits, logits, memory};
+use crate::graph::{
+    AssignQuery, BackendSet, CParams, Census, Executable, GraphCache, GraphParams, GraphType, KvFormat,
+    Observer, PAGE_TOKENS,
+};
+use crate::kv::KvPages;
+
+/// Settings of a context.
+#[derive(Clone, Debug)]
+pub struct ContextOptions {
+    /// Tokens that all sequences together can keep, rounded up to whole pages. `None` or 0: the model's trained length, at most
+    /// [`DEFAULT_MAX_N_CTX`](super::DEFAULT_MAX_N_CTX).
+    pub n_ctx: Option<usize>,
+    /// Sequences that can live at once.
+    pub n_seq_max: usize,
+    /// Tokens computed together at most; longer batches are split.
+    pub n_batch: usize,
+    /// How keys and values are stored.
+    pub kv_format: KvFormat,
+    /// Fused Q/K/V nodes when decoding on a device.
+    pub fuse_qkv: bool,
+    /// Fused gate/up nodes when decoding on a device.
+    pub fuse_ffn: bool,
+    /// Bytes that keys and values may take; `None` for what the system can give.
+    pub kv_budget_bytes: Option<usize>,
+}
+
+impl Default for ContextOptions {
+    fn default() -> ContextOptions {
+        ContextOptions {
+            n_ctx: None,
+            n_seq_max: 1,
+            n_batch: 512,
+            kv_format: KvFormat::F16,
+            fuse_qkv: true,
+            fuse_ffn: true,
+            kv_budget_bytes: None,
+        }
+    }
+}
+
+/// The keys and values of some sequences, and the graphs that extend them.
+pub struct Context {
+    engine: Engine,
+    cparams: CParams,
+    n_batch: usize,
+    kv: KvPages,
+    backends: BackendSet,
+
+    cache: GraphCache,
+    step: Step,
+    /// `[n_vocab, n_rows] f32` of the last batch.
+    logits: Vec<f32>,
+    warnings: Vec<String>,
+}
+
+impl Context {
+    pub(super) fn new(engine: Engine, options: &ContextOptions) -> Result<Context, EngineError> {
+        let hparams = &engine.model().hparams;
+        let n_ctx = memory::n_ctx(options.n_ctx, hparams.n_ctx_train)?;
+        for (what, got) in [("n_seq_max", options.n_seq_max), ("n_batch", options.n_batch)] {
+            if got == 0 {
+                return Err(EngineError::BadOption { what, expected: "at least 1".to_string(), got });
+            }
+        }
+        let cparams = engine.cparams(n_ctx, options);
+        let budget_bytes = options.kv_budget_bytes.or_else(memory::available_bytes);
+        memory::check_kv(&engine.model().kv_shape(&cparams), hparams.n_layer, budget_bytes)?;
+        Ok(Context {
+            cparams,
+            n_batch: options.n_batch.min(n_ctx),
+            kv: KvPages::new(n_ctx / PAGE_TOKENS, options.n_seq_max),
+            backends: engine.backends(),
+
+            cache: GraphCache::default(),
+            step: Step::default(),
+            logits: Vec::new(),
+            warnings: length_warning(n_ctx, hparams.n_ctx_train).into_iter().collect(),
+            engine,
+        })
+    }
+
+    /// The model that this context belongs to.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Tokens that all sequences together can keep.
+    pub fn n_ctx(&self) -> usize {
+        self.cparams.n_ctx
+    }
+
+    /// Tokens computed together at most.
+    pub fn n_batch(&self) -> usize {
+        self.n_batch
+    }
+
+    /// What the user should know about the settings.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Bytes of all layers' keys and values.
+    pub fn kv_bytes(&self) -> usize {
+        let model = self.engine.model();
+        memory::kv_bytes(&model.kv_shape(&self.cparams), model.hparams.n_layer) as usize
+    }
+
+    /// The sequences and their pages.
+    pub fn kv(&self) -> &KvPages {
+        &self.kv
+    }
+
+    /// The sequences and their pages, to open, fork, truncate and close sequences.
+    pub fn kv_mut(&mut self) -> &mut KvPages {
+        &mut self.kv
+    }
+
+    /// Switches the fused decode nodes on or off. The graphs of both kinds stay cached.
+    pub fn set_fusion(&mut self, fuse_qkv: bool, fuse_ffn: bool) {
+        self.cparams.fuse_qkv = fuse_qkv;
+        self.cparams.fuse_ffn = fuse_ffn;
+    }
+
+    /// What the graph of a step is a function of: `n_tokens` tokens of which `n_out` need logits.
+    pub fn params(&self, n_tokens: usize, n_out: usize, gtype: GraphType) -> GraphParams {
+        GraphParams { n_tokens, n_out, gtype, cparams: self.cparams, weights_version: 0 }
+    }
+
+    /// Nodes by op and backend of the graph of `params`.
+    pub fn census(&mut self, params: &GraphParams) -> Result<Census, EngineError> {
+        Ok(self.executable(params)?.census())
+    }
+
+    /// The graph of `params`, ready to run: cached, or built now.
+    pub fn executable(&mut self, params: &GraphParams) -> Result<&mut Executable, EngineError> {
+        let Context { engine, backends, cache, .. } = self;
+        executable(engine, backends, cache, params)
+    }
+
+    /// Graphs built so far.
+    pub fn n_graph_builds(&self) -> u64 {
+        self.cache.n_builds()
+    }
+
+    /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as long as before.
+    pub fn decode(&mut self, batch: &Batch) -> Result<Logits<'_>, EngineError> {
+        self.decode_observed(batch, &mut ())
+    }
+
+    /// [`Context::decode`] with an observer of every node that runs.
+    pub fn decode_observed(
+        &mut self,
+        batch: &Batch,
+        observer: &mut dyn Observer,
+    ) -> Result<Logits<'_>, EngineError> {
+        let tokens = batch.tokens();
+        self.check_tokens(tokens)?;
+        let mut before = Vec::new();
+        for seq in sequences(tokens) {
+            before.push((seq, self.kv.len(seq)?));
+        }
+        self.logits.clear();
+        let run = tokens.chunks(self.n_batch).try_for_each(|chunk| self.run(chunk, observer));
+        let n_vocab = self.engine.model().hparams.n_vocab;
+        if let Err(error) = run.and_then(|()| logits::check(&self.logits, n_vocab)) {
+            for (seq, n_tokens) in before {
+                self.kv.truncate(seq, n_tokens)?;
+            }
+            return Err(error);
+        }
+        Ok(Logits::new(&self.logits, n_vocab))
+    }
+
+    fn check_tokens(&self, tokens: &[BatchToken]) -> Result<(), EngineError> {
+        let n_vocab = self.engine.model().hparams.n_vocab;
+        match tokens.iter().find(|token| token.token as usize >= n_vocab) {
+            Some(token) => Err(EngineError::UnknownToken { id: token.token, n_vocab }),
+            None if tokens.is_empty() => Err(EngineError::EmptyPrompt),
+            None => Ok(()),
+        }
+    }
+
+    /// Computes at most `n_batch` tokens and appends their logits.
+    fn run(&mut self, tokens: &[BatchToken], observer: &mut dyn Observer) -> Result<(), EngineError> {
+        self.step.fill(&mut self.kv, tokens)?;
+        let params = self.params(tokens.len(), self.step.n_out(), graph_type(tokens));
+        let Context { engine, backends, cache, step, logits, .. } = self;
+        let executable = executable(engine, backends, cache, &params)?;
+        for copy in &step.copies {
+            backends.copy_cells(copy.from, copy.to, copy.n_rows)?;
+        }
+        executable.run(backends, &step.inputs(), observer)?;
+        if step.n_out() == 0 {
+            return Ok(());
+        }
+        let mut rows = Vec::new();
+        let target = if logits.is_empty() { &mut *logits } else { &mut rows };
+        executable.read_output(backends, 0, target)?;
+        logits.extend_from_slice(&rows);
+        Ok(())
+    }
+}
+
+fn executable<'c>(
+    engine: &Engine,
+    backends: &mut BackendSet,
+    cache: &'c mut GraphCache,
+    params: &GraphParams,
+) -> Result<&'c mut Executable, EngineError> {
+    let (model, policy) = (engine.model(), engine.policy());
+    let build = |set: &BackendSet| model.build(params, &AssignQuery { set, policy });
+    Ok(cache.get_or_build(params, backends, policy, build)?)
+}
+
+/// Beyond the trained length, in whole pages, positions mean nothing to the model.
+fn length_warning(n_ctx: usize, n_ctx_train: usize) -> Option<String> {
+    let beyond = n_ctx > n_ctx_train.next_multiple_of(PAGE_TOKENS);
+    beyond.then(|| format!("context of {n_ctx} tokens: the model was trained with {n_ctx_train}; text beyond that may be poor"))
+}

@@ -1,0 +1,156 @@
+//! What can go wrong between a file and its text.
+
+use std::path::PathBuf;
+
+use super::SampleError;
+use crate::error::Hint;
+use crate::gguf::GgufError;
+use crate::graph::{BackendError, GraphError};
+use crate::kv::KvError;
+use crate::models::ModelError;
+use crate::text::{EncodeError, TemplateError, TokenizerError};
+use crate::threads::ThreadsError;
+
+/// What can go wrong between a file and its text.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Gguf(#[from] GgufError),
+    /// The file can be read but is no model that this engine runs.
+    #[error("{}: {source}", path.display())]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ModelError,
+    },
+    /// The file's vocabulary cannot be used.
+    #[error("{}: {source}", path.display())]
+    Tokenizer {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: TokenizerError,
+    },
+    /// The chat template that the caller gave cannot be used.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// Vocabulary and embedding table disagree.
+    #[error("{}: tokenizer.ggml.tokens: expected {n_vocab} entries as token_embd.weight has rows, got {n_tokens}", path.display())]
+    VocabSize {
+        /// The file.
+        path: PathBuf,
+        /// Rows of the embedding table.
+        n_vocab: usize,
+        /// Tokens of the vocabulary.
+        n_tokens: usize,
+    },
+    /// The worker threads cannot be started.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+    /// A text cannot be tokenised.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    /// A graph cannot be built or run.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// A backend cannot do what a context needs.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// Sequences and pages.
+    #[error(transparent)]
+    Kv(#[from] KvError),
+    /// No token can be chosen.
+    #[error(transparent)]
+    Sample(#[from] SampleError),
+    /// A context setting that cannot be.
+    #[error("context: {what}: expected {expected}, got {got}")]
+    BadOption {
+        /// The setting.
+        what: &'static str,
+        /// What is possible.
+        expected: String,
+        /// What was asked for.
+        got: usize,
+    },
+    /// Keys and values of the context do not fit.
+    #[error("context of {n_ctx} tokens: keys and values need {bytes} bytes ({} MiB): expected at most {} MiB", mib(*bytes), mib(*budget_bytes as u128))]
+    ContextTooBig {
+        /// Tokens asked for.
+        n_ctx: usize,
+        /// What they need.
+        bytes: u128,
+        /// What may be used.
+        budget_bytes: usize,
+    },
+    /// A prompt does not fit into the context.
+    #[error("prompt of {n_prompt} tokens: expected at most {n_ctx}, the length of the context")]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        n_prompt: usize,
+        /// Tokens of the context.
+        n_ctx: usize,
+    },
+    /// There is nothing to compute.
+    #[error("empty prompt: expected at least one token")]
+    EmptyPrompt,
+    /// A token id beyond the vocabulary.
+    #[error("token id {id}: expected less than {n_vocab}, the size of the vocabulary")]
+    UnknownToken {
+        /// The id.
+        id: u32,
+        /// Size of the vocabulary.
+        n_vocab: usize,
+    },
+    /// The model's output is not a number.
+    #[error("model produced NaN: logits of row {row}")]
+    NanLogits {
+        /// Row of the batch's logits.
+        row: usize,
+    },
+    /// Too little text to score.
+    #[error("text of {n_tokens} tokens: expected at least {expected}")]
+    TextTooShort {
+        /// Tokens of the text.
+        n_tokens: usize,
+        /// Tokens of one chunk.
+        expected: usize,
+    },
+    /// The caller raised the cancellation flag.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// Whole MiB, rounded up.
+fn mib(bytes: u128) -> u128 {
+    bytes.div_ceil(1 << 20)
+}
+
+impl Hint for EngineError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            EngineError::Gguf(error) => error.hint(),
+            EngineError::Model { source, .. } => source.hint(),
+            EngineError::Tokenizer { source, .. } => source.hint(),
+            EngineError::Threads(error) => error.hint(),
+            EngineError::Template(error) => error.hint(),
+            EngineError::Encode(error) => error.hint(),
+            EngineError::Graph(error) => error.hint(),
+            EngineError::ContextTooBig { .. } => {
+                Some("a smaller context, or f16 keys and values instead of f32, needs less".to_string())
+            }
+            EngineError::PromptTooLong { .. } => {
+                Some("shorten the prompt or use a larger context".to_string())
+            }
+            EngineError::NanLogits { .. } => Some(
+                "the weights hold NaN, or the file is damaged: compare its checksum with the source"
+                    .to_string(),
+            ),
+            EngineError::Kv(KvError::Full { .. }) => {
+                Some("use a larger context, or close sequences that are no longer needed".to_string())
+            }
+            _ => None,
+        }
+    }
+}

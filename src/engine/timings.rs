@@ -1,0 +1,38 @@
+//! How long the parts of an answer took.
+
+use std::time::Duration;
+
+/// How long the parts of an answer took.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Timings {
+    /// Tokens of the prompt.
+    pub n_prompt: usize,
+    /// Tokens of the prompt whose keys and values were there already.
+    pub n_cached: usize,
+    /// Time to compute the others.
+    pub prompt_time: Duration,
+    /// Tokens chosen, without the end-of-generation token.
+    pub n_generated: usize,
+    /// Time from the first choice to the end.
+    pub decode_time: Duration,
+}
+
+impl Timings {
+    /// Prompt tokens computed per second; 0 if no time passed.
+    pub fn prompt_tokens_per_second(&self) -> f64 {
+        per_second(self.n_prompt - self.n_cached, self.prompt_time)
+    }
+
+    /// Tokens generated per second; 0 if no time passed.
+    pub fn decode_tokens_per_second(&self) -> f64 {
+        per_second(self.n_generated, self.decode_time)
+    }
+}
+
+/// `n` per second; 0 if no time passed.
+pub(super) fn per_second(n: usize, time: Duration) -> f64 {
+    match time.as_secs_f64() {
+        0.0 => 0.0,
+        seconds => n as f64 / seconds,
+    }
+}

@@ -1,0 +1,256 @@
+//! One checked product: how it is cut into shares, and the walk over rows and tokens within a share.
+
+use super::driver::{Input, Job};
+use super::error::{MatmulError, check_len};
+use super::panel::{
+    ActivationBlock, BLOCK, Dot, FloatDot, GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
+    TILE_GROUPS, TILE_TOKENS, Tile,
+};
+use super::{Activations, Kernel, QuantKernel, Table, needs_quantised};
+use crate::tensor::{DType, Tensor};
+use crate::threads::{Stripe, Stripes};
+
+/// Rows that a small kernel takes at once.
+const TILE_ROWS: usize = GROUP_ROWS * TILE_GROUPS;
+
+/// Rows of a share when there are many tokens: their panels stay in the second-level cache.
+const PANEL_ROWS: usize = 2 * TILE_ROWS;
+
+/// Bytes of weights in a share when there are few tokens: much more than what is asked for beyond its end, which is wasted.
+const STREAM_BYTES: usize = 128 << 10;
+
+/// How a product is computed: kernel and activations fit each other.
+enum Plan<'a> {
+    Float(FloatDot, &'a [f32]),
+    Quantised(QuantKernel, &'a Activations),
+}
+
+/// A checked job.
+pub(super) struct Product<'a> {
+    plan: Plan<'a>,
+    weight: &'a [u8],
+    row_bytes: usize,
+    n_in: usize,
+    n_out: usize,
+    n_tokens: usize,
+    bias: Option<&'a [f32]>,
+    stripes: Stripes<'a, f32>,
+}
+
+impl<'a> Product<'a> {
+    pub(super) fn new(
+        kernels: &Table,
+        job: &'a mut Job<'_>,
+        x: Input<'a>,
+        n_tokens: usize,
+        n_workers: usize,
+    ) -> Result<Product<'a>, MatmulError> {
+        let Tensor { dtype, shape, bytes } = job.weight;
+        let (n_in, n_out) = (shape.row_len(), shape.n_rows());
+        let row_bytes = match dtype.bytes_for(n_in) {
+            Some(n) if n > 0 && shape.0[2..] == [1, 1] => n,
+            _ => return Err(MatmulError::WeightShape { dtype: *dtype, shape: *shape }),
+        };
+        check_len("weight in bytes", row_bytes.saturating_mul(n_out), bytes.len())?;
+        check_len("output", n_out.saturating_mul(n_tokens), job.out.len())?;
+        job.bias.map_or(Ok(()), |bias| check_len("bias", n_out, bias.len()))?;
+        let plan = plan(kernels, *dtype, x, n_in, n_tokens)?;
+        let grain = share_rows(n_out, row_bytes, n_tokens, n_workers);
+        Ok(Product {
+            plan,
+            weight: bytes,
+            row_bytes,
+            n_in,
+            n_out,
+            n_tokens,
+            bias: job.bias,
+            stripes: Stripes::new(job.out, n_out, grain),
+        })
+    }
+
+    pub(super) fn n_multiplications(&self) -> usize {
+        self.n_in * self.n_out * self.n_tokens
+    }
+
+    /// Computes stripes until none is left; every worker calls this.
+    pub(super) fn compute_share(&self, panels: &mut Vec<PanelBlock>) {
+        while let Some(mut stripe) = self.stripes.claim() {
+            match self.plan {
+                Plan::Float(dot, x) => self.floats(dot, x, &mut stripe),
+                Plan::Quantised(QuantKernel { single: Some(single), .. }, x) if self.n_tokens == 1 => {
+                    self.single(single, x, &mut stripe);
+                }
+                Plan::Quantised(kernel, x) if self.n_tokens <= TILE_TOKENS => {
+                    self.stream(kernel, x, &mut stripe, panels);
+                }
+                Plan::Quantised(kernel, x) => self.tiled(kernel, x, &mut stripe, panels),
+            }
+        }
+    }
+
+    /// Rows of floats: eight rows at a time meet all tokens.
+    fn floats(&self, dot: FloatDot, x: &[f32], stripe: &mut Stripe<'_, f32>) {
+        for first_token in (0..self.n_tokens).step_by(TILE_TOKENS) {
+            let n = TILE_TOKENS.min(self.n_tokens - first_token);
+            let tokens = pick(n, |i| &x[(first_token + i) * self.n_in..(first_token + i + 1) * self.n_in]);
+            for row in stripe.range().step_by(GROUP_ROWS) {
+                let mut tile = [[0.0; GROUP_ROWS]; TILE_TOKENS];
+                dot(&self.rows(row), &tokens[..n], &mut tile);
+                self.store(stripe, row, first_token, &tile[..n]);
+            }
+        }
+    }
+
+    /// One token, with a kernel that needs no panels.
+    fn single(&self, single: Single, x: &Activations, stripe: &mut Stripe<'_, f32>) {
+        let n_blocks = self.n_in / BLOCK;
+        for row in stripe.range().step_by(GROUP_ROWS) {
+            let mut sums = [0.0; GROUP_ROWS];
+            let ahead = self.ahead(row + TILE_ROWS, 0, n_blocks);
+            single(&self.rows(row), x.token(0, 0, n_blocks), &mut sums, ahead);
+            self.store(stripe, row, 0, &[sums]);
+        }
+    }
+
+    /// Few tokens: rows are unpacked a super-block at a time and used at once, so weights are read once and panels stay near.
+    fn stream(
+        &self,
+        kernel: QuantKernel,
+        x: &Activations,
+        stripe: &mut Stripe<'_, f32>,
+        panels: &mut Vec<PanelBlock>,
+    ) {
+        panels.resize(panels.len().max(TILE_GROUPS * SUPER_BLOCKS), PanelBlock::ZERO);
+        let (panel0, panel1) = panels.split_at_mut(SUPER_BLOCKS);
+        let n_blocks = self.n_in / BLOCK;
+        for row in stripe.range().step_by(TILE_ROWS) {
+            let n_groups = (stripe.range().end - row).div_ceil(GROUP_ROWS).min(TILE_GROUPS);
+            let groups = [self.rows(row), self.rows(row + GROUP_ROWS)];
+            let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
+            for first in (0..n_blocks).step_by(SUPER_BLOCKS) {
+                let n = SUPER_BLOCKS.min(n_blocks - first);
+                (kernel.unpack)(&groups[0], first, &mut panel0[..n], self.ahead(row + TILE_ROWS, first, n));
+                if n_groups > 1 {
+                    let ahead = self.ahead(row + TILE_ROWS + GROUP_ROWS, first, n);
+                    (kernel.unpack)(&groups[1], first, &mut panel1[..n], ahead);
+                }
+                let tokens = pick(self.n_tokens, |token| x.token(token, first, n));
+                (kernel.dot)(&[&panel0[..n], &panel1[..n]][..n_groups], &tokens[..self.n_tokens], &mut tile);
+            }
+            for (group, lanes) in tile.iter().enumerate().take(n_groups) {
+                self.store(stripe, row + group * GROUP_ROWS, 0, &lanes[..self.n_tokens]);
+            }
+        }
+    }
+
+    /// Many tokens: the share's rows are unpacked whole, then meet all tokens tile by tile.
+    fn tiled(
+        &self,
+        kernel: QuantKernel,
+        x: &Activations,
+        stripe: &mut Stripe<'_, f32>,
+        panels: &mut Vec<PanelBlock>,
+    ) {
+        let n_blocks = self.n_in / BLOCK;
+        let rows = stripe.range();
+        let n_groups = rows.len().div_ceil(GROUP_ROWS);
+        panels.resize(panels.len().max(n_groups * n_blocks), PanelBlock::ZERO);
+        for (row, panel) in rows.clone().step_by(GROUP_ROWS).zip(panels.chunks_exact_mut(n_blocks)) {
+            (kernel.unpack)(&self.rows(row), 0, panel, self.ahead(row + GROUP_ROWS, 0, n_blocks));
+        }
+        for first_token in (0..self.n_tokens).step_by(TILE_TOKENS) {
+            let n = TILE_TOKENS.min(self.n_tokens - first_token);
+            let tokens = pick(n, |i| x.token(first_token + i, 0, n_blocks));
+            for row in rows.clone().step_by(TILE_ROWS) {
+                let n_groups = (rows.end - row).div_ceil(GROUP_ROWS).min(TILE_GROUPS);
+                let panel = &panels[(row - rows.start) / GROUP_ROWS * n_blocks..][..n_groups * n_blocks];
+                let tile = tile_of(kernel.dot, panel, n_blocks, &tokens[..n]);
+                for (group, lanes) in tile.iter().enumerate().take(n_groups) {
+                    self.store(stripe, row + group * GROUP_ROWS, first_token, &lanes[..n]);
+                }
+            }
+        }
+    }
+
+    /// The bytes of eight rows from `row` on; beyond the end the last row stands in.
+    fn rows(&self, row: usize) -> RowGroup<'_> {
+        std::array::from_fn(|i| {
+            let start = (row + i).min(self.n_out - 1) * self.row_bytes;
+            &self.weight[start..start + self.row_bytes]
+        })
+    }
+
+    /// What to ask for while `n` blocks from `first` on are unpacked: as large a part of the group at `row`.
+    fn ahead(&self, row: usize, first: usize, n: usize) -> &[u8] {
+        let block_bytes = GROUP_ROWS * self.row_bytes / (self.n_in / BLOCK);
+        let start = row * self.row_bytes + block_bytes * first;
+        let end = self.weight.len().min(start + block_bytes * n);
+        self.weight.get(start..end).unwrap_or(&[])
+    }
+
+    /// Writes the sums `[token][row]` of eight rows from `row` on, as far as they belong to the stripe, with the bias.
+    fn store(
+        &self,
+        stripe: &mut Stripe<'_, f32>,
+        row: usize,
+        first_token: usize,
+        sums: &[[f32; GROUP_ROWS]],
+    ) {
+        let range = stripe.range();
+        let n = GROUP_ROWS.min(range.end - row);
+        for (token, lanes) in sums.iter().enumerate() {
+            let out = &mut stripe.row_mut(first_token + token)[row - range.start..][..n];
+            out.copy_from_slice(&lanes[..n]);
+            if let Some(bias) = self.bias {
+                out.iter_mut().zip(&bias[row..]).for_each(|(y, b)| *y += b);
+            }
+        }
+    }
+}
+
+fn plan<'a>(
+    kernels: &Table,
+    dtype: DType,
+    x: Input<'a>,
+    n_in: usize,
+    n_tokens: usize,
+) -> Result<Plan<'a>, MatmulError> {
+    let kernel = kernels.kernel(dtype).ok_or(MatmulError::WeightType(dtype))?;
+    match (kernel, x) {
+        (Kernel::Float(dot), Input::F32(x)) => {
+            check_len("activations", n_in.saturating_mul(n_tokens), x.len())?;
+            Ok(Plan::Float(dot, x))
+        }
+        (Kernel::Quantised(kernel), Input::Quantised(x)) => {
+            check_len("a token's activations", n_in, x.n_in())?;
+            check_len("activations in tokens", n_tokens, x.n_tokens())?;
+            Ok(Plan::Quantised(kernel, x))
+        }
+        (_, x) => {
+            let name = |quantised| if quantised { "quantised" } else { "f32" };
+            let got = name(matches!(x, Input::Quantised(_)));
+            Err(MatmulError::Form { dtype, expected: name(needs_quantised(dtype)), got })
+        }
+    }
+}
+
+/// Rows per share: few enough that every worker gets several, many enough that claiming costs nothing.
+fn share_rows(n_out: usize, row_bytes: usize, n_tokens: usize, n_workers: usize) -> usize {
+    let wanted = if n_tokens > TILE_TOKENS { PANEL_ROWS } else { STREAM_BYTES.div_ceil(row_bytes.max(1)) };
+    wanted.min(n_out / (4 * n_workers)).next_multiple_of(TILE_ROWS).max(TILE_ROWS)
+}
+
+/// `[get(0), .., get(n - 1)]`, the rest filled with the first.
+fn pick<'a, T>(n: usize, get: impl Fn(usize) -> &'a [T]) -> [&'a [T]; TILE_TOKENS] {
+    std::array::from_fn(|i| get(if i < n { i } else { 0 }))
+}
+
+/// The sums of one tile from zero: `panel` holds one or two groups of `n_blocks`.
+fn tile_of(dot: Dot, panel: &[PanelBlock], n_blocks: usize, tokens: &[&[ActivationBlock]]) -> Tile {
+    let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
+    match panel.split_at_checked(n_blocks) {
+        Some((first, second)) if second.len() == n_blocks => dot(&[first, second], tokens, &mut tile),
+        _ => dot(&[panel], tokens, &mut tile),
+    }
+    tile
+}
