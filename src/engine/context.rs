@@ -55,6 +55,7 @@ pub struct Context {
     /// `[n_vocab, n_rows] f32` of the last batch.
     logits: Vec<f32>,
     warnings: Vec<String>,
+    observer: Box<dyn Observer + Send>,
 }
 
 impl Context {
@@ -79,6 +80,7 @@ impl Context {
             step: Step::default(),
             logits: Vec::new(),
             warnings: length_warning(n_ctx, hparams.n_ctx_train).into_iter().collect(),
+            observer: Box::new(()),
             engine,
         })
     }
@@ -125,6 +127,11 @@ impl Context {
         self.cparams.fuse_ffn = fuse_ffn;
     }
 
+    /// Watches every step of [`Context::decode`] from now on.
+    pub fn set_observer(&mut self, observer: Box<dyn Observer + Send>) {
+        self.observer = observer;
+    }
+
     /// What the graph of a step is a function of: `n_tokens` tokens of which `n_out` need logits.
     pub fn params(&self, n_tokens: usize, n_out: usize, gtype: GraphType) -> GraphParams {
         GraphParams { n_tokens, n_out, gtype, cparams: self.cparams, weights_version: 0 }
@@ -138,7 +145,7 @@ impl Context {
     /// The graph of `params`, ready to run: cached, or built now.
     pub fn executable(&mut self, params: &GraphParams) -> Result<&mut Executable, EngineError> {
         let Context { engine, backends, cache, .. } = self;
-        executable(engine, backends, cache, params)
+        Ok(executable(engine, backends, cache, params)?.0)
     }
 
     /// Graphs built so far.
@@ -148,7 +155,11 @@ impl Context {
 
     /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as long as before.
     pub fn decode(&mut self, batch: &Batch) -> Result<Logits<'_>, EngineError> {
-        self.decode_observed(batch, &mut ())
+        let mut observer = std::mem::replace(&mut self.observer, Box::new(()));
+        let done = self.decode_observed(batch, &mut *observer).map(drop);
+        self.observer = observer;
+        done?;
+        Ok(Logits::new(&self.logits, self.engine.model().hparams.n_vocab))
     }
 
     /// [`Context::decode`] with an observer of every node that runs.
@@ -189,7 +200,10 @@ impl Context {
         self.step.fill(&mut self.kv, tokens)?;
         let params = self.params(tokens.len(), self.step.n_out(), graph_type(tokens));
         let Context { engine, backends, cache, step, logits, .. } = self;
-        let executable = executable(engine, backends, cache, &params)?;
+        let (executable, is_new) = executable(engine, backends, cache, &params)?;
+        if is_new {
+            observer.graph_built(executable);
+        }
         for copy in &step.copies {
             backends.copy_cells(copy.from, copy.to, copy.n_rows)?;
         }
@@ -205,15 +219,21 @@ impl Context {
     }
 }
 
+/// The graph of `params`, and whether it was built just now.
 fn executable<'c>(
     engine: &Engine,
     backends: &mut BackendSet,
     cache: &'c mut GraphCache,
     params: &GraphParams,
-) -> Result<&'c mut Executable, EngineError> {
+) -> Result<(&'c mut Executable, bool), EngineError> {
     let (model, policy) = (engine.model(), engine.policy());
-    let build = |set: &BackendSet| model.build(params, &AssignQuery { set, policy });
-    Ok(cache.get_or_build(params, backends, policy, build)?)
+    let mut is_new = false;
+    let build = |set: &BackendSet| {
+        is_new = true;
+        model.build(params, &AssignQuery { set, policy })
+    };
+    let executable = cache.get_or_build(params, backends, policy, build)?;
+    Ok((executable, is_new))
 }
 
 /// Beyond the trained length, in whole pages, positions mean nothing to the model.

@@ -1,0 +1,77 @@
+//! The two streams: data to standard output, everything else to standard error.
+
+use std::io::{IsTerminal, Read, Write};
+
+use super::error::CliError;
+
+/// Standard output. A reader that goes away ends the program quietly instead of with a panic.
+pub(super) struct Output {
+    stdout: std::io::Stdout,
+}
+
+impl Output {
+    pub(super) fn new() -> Output {
+        Output { stdout: std::io::stdout() }
+    }
+
+    /// Writes text and shows it at once.
+    pub(super) fn text(&mut self, text: &str) -> Result<(), CliError> {
+        let mut lock = self.stdout.lock();
+        let written = lock.write_all(text.as_bytes()).and_then(|()| lock.flush());
+        written.map_err(|source| CliError::Stream { stream: "output", source })
+    }
+
+    /// Writes text and a newline.
+    pub(super) fn line(&mut self, text: &str) -> Result<(), CliError> {
+        self.text(&format!("{text}\n"))
+    }
+
+    /// Writes a JSON document and a newline.
+    pub(super) fn json(&mut self, value: &serde_json::Value) -> Result<(), CliError> {
+        self.line(&value.to_string())
+    }
+}
+
+/// Writes a line to standard error. It is not the program's fault if nobody can read it.
+pub(super) fn note(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// True if standard error is a terminal.
+pub(super) fn stderr_is_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// All of standard input, with a word to those who wait at a terminal.
+pub(super) fn read_stdin(what: &str) -> Result<Vec<u8>, CliError> {
+    let mut stdin = std::io::stdin().lock();
+    if stdin.is_terminal() {
+        note(&format!("reading the {what} from the terminal; Ctrl-D ends it"));
+    }
+    let mut bytes = Vec::new();
+    stdin.read_to_end(&mut bytes).map_err(|source| CliError::Stream { stream: "input", source })?;
+    Ok(bytes)
+}
+
+/// A size for people: `93.8 MiB`.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!(size(1023), "1023 B");
+        assert_eq!(size(98_362_432), "93.8 MiB");
+    }
+}
