@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use minfer::engine::{
-    Batch, Context, ContextOptions, Engine, EngineError, EngineOptions, FinishReason, GenerateOptions, Generated,
-    Generator, Sampler, SamplerOptions, Session,
+    Batch, Context, ContextOptions, Engine, EngineError, EngineOptions, FinishReason, GenerateOptions,
+    Generated, Generator, Sampler, SamplerOptions, Session,
 };
 use minfer::gguf::{Gguf, GgufBuilder};
 use minfer::graph::KvFormat;
@@ -29,7 +29,11 @@ fn at_most(n: usize) -> GenerateOptions {
 }
 
 /// Generates in a new session; returns the pieces too.
-fn generate(context: &mut Context, sampling: SamplerOptions, options: &GenerateOptions) -> (Generated, Vec<String>) {
+fn generate(
+    context: &mut Context,
+    sampling: SamplerOptions,
+    options: &GenerateOptions,
+) -> (Generated, Vec<String>) {
     let mut pieces = Vec::new();
     let mut session = Session::open(context).expect("a free sequence");
     let generator = Generator {
@@ -199,7 +203,8 @@ fn a_template_that_does_not_compile_is_a_warning_with_its_line() {
     };
     let engine = altered(broken, None).expect("plain prompts work without a template");
     assert!(engine.template().expect("there is one").is_err());
-    let warning = engine.warnings().iter().find(|warning| warning.starts_with("chat template")).expect("a warning");
+    let warning =
+        engine.warnings().iter().find(|warning| warning.starts_with("chat template")).expect("a warning");
     assert!(warning.contains("line 2"), "{warning}");
 }
 
