@@ -110,7 +110,10 @@ fn pages_positions_and_sequences_out_of_range_are_errors() {
         let pages = session.kv_pages();
         let mut refuses =
             |tokens: &[Token], pages: &[i32], wanted: &str| match session.step_with(tokens, pages) {
-                Err(GraphError::Kernel(BackendError::Invariant { what, .. })) => assert_eq!(what, wanted),
+                Err(GraphError::Kernel(error)) => match *error {
+                    BackendError::Invariant { what, .. } => assert_eq!(what, wanted),
+                    other => panic!("{}: {wanted}: {other}", target.name),
+                },
                 other => panic!("{}: {wanted}: {other:?}", target.name),
             };
         for page in [-1, 128, i32::MAX] {

@@ -9,6 +9,7 @@ mod attention_contract;
 mod cases;
 mod errors;
 mod harness;
+mod sharing;
 
 use minfer::backends::cpu::CpuBackend;
 

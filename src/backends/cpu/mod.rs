@@ -142,8 +142,10 @@ impl Backend for CpuBackend {
 }
 
 fn kernel_for(call: &NodeCall<'_>) -> Result<&'static Kernel, BackendError> {
-    let (node, op) = (call.node.name.clone(), call.node.op.name());
-    kernels::find(&call.node.op, call.out.dtype).ok_or(BackendError::NoKernel { node, op, backend: NAME })
+    kernels::find(&call.node.op, call.out.dtype).ok_or_else(|| {
+        let (node, op) = (call.node.name.clone(), call.node.op.name());
+        BackendError::NoKernel { node, op, backend: NAME }
+    })
 }
 
 /// Sources, weights and result obey the op's shape rule, so launchers need not check them again.

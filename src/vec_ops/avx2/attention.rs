@@ -10,6 +10,9 @@ entry!(accumulate(a: &[f32], a_stride: usize, b: &[f32], n: usize, c: &mut [f32]
 entry!(update_softmax(scores: PageScores<'_>, state: &mut RunningSoftmax) -> f32 = update_softmax_row);
 entry!(merge(values: &mut [f32], state: &mut RunningSoftmax, later: &[f32], other: RunningSoftmax) = merge_rows);
 
+/// Vectors that hold the scores of a page.
+const VECTORS: usize = PAGE_KEYS / LANES;
+
 /// Where a small product reads and writes.
 #[derive(Clone, Copy)]
 struct Product {
@@ -80,14 +83,15 @@ unsafe fn tile<const R: usize, const V: usize>(product: Product, row: usize, col
             }
         }
         for k in 0..n_k {
-            let mut vectors = [_mm256_setzero_ps(); V];
-            for (v, vector) in vectors.iter_mut().enumerate() {
-                *vector = _mm256_loadu_ps(b.add(k * n + v * LANES));
+            // One vector of `b` at a time: with R = 3 and V = 4 all sixteen registers are in use.
+            let mut factors = [_mm256_setzero_ps(); R];
+            for (r, factor) in factors.iter_mut().enumerate() {
+                *factor = _mm256_broadcast_ss(&*a.add(r * a_stride + k));
             }
-            for (r, sums) in sums.iter_mut().enumerate() {
-                let factor = _mm256_broadcast_ss(&*a.add(r * a_stride + k));
-                for (sum, vector) in sums.iter_mut().zip(vectors) {
-                    *sum = _mm256_fmadd_ps(factor, vector, *sum);
+            for v in 0..V {
+                let vector = _mm256_loadu_ps(b.add(k * n + v * LANES));
+                for (sums, factor) in sums.iter_mut().zip(factors) {
+                    sums[v] = _mm256_fmadd_ps(factor, vector, sums[v]);
                 }
             }
         }
@@ -101,27 +105,33 @@ unsafe fn tile<const R: usize, const V: usize>(product: Product, row: usize, col
 
 #[target_feature(enable = "avx2,fma,f16c")]
 fn update_softmax_row(scores: PageScores<'_>, state: &mut RunningSoftmax) -> f32 {
-    const VECTORS: usize = PAGE_KEYS / LANES;
     let PageScores { lanes, keys, scale } = scores;
     let mut scaled = [_mm256_setzero_ps(); VECTORS];
-    let mut maxima = _mm256_set1_ps(state.max);
     for (v, scaled) in scaled.iter_mut().enumerate() {
-        let mask = lanes_within(v * LANES, keys.start, keys.end);
-        let score = _mm256_mul_ps(load(&lanes[v * LANES..]), _mm256_set1_ps(scale));
-        *scaled = _mm256_blendv_ps(_mm256_set1_ps(f32::NEG_INFINITY), score, mask);
+        *scaled = _mm256_mul_ps(load(&lanes[v * LANES..]), _mm256_set1_ps(scale));
+    }
+    if keys.len() < PAGE_KEYS {
+        for (v, scaled) in scaled.iter_mut().enumerate() {
+            let seen = lanes_within(v * LANES, keys.start, keys.end);
+            *scaled = _mm256_blendv_ps(_mm256_set1_ps(f32::NEG_INFINITY), *scaled, seen);
+        }
+    }
+    let mut maxima = _mm256_set1_ps(state.max);
+    for scaled in scaled {
         // The second operand is the result if one is NaN: maxima stay numbers.
-        maxima = _mm256_max_ps(*scaled, maxima);
+        maxima = _mm256_max_ps(scaled, maxima);
     }
     let max = max_lane(maxima);
     // While every score is -inf, any finite reference gives weights of 0 instead of NaN.
     let reference = if max == f32::NEG_INFINITY { 0.0 } else { max };
     let mut sums = _mm256_setzero_ps();
-    for (v, scaled) in scaled.iter().enumerate() {
-        let weight = exp(_mm256_sub_ps(*scaled, _mm256_set1_ps(reference)));
+    for (v, scaled) in scaled.into_iter().enumerate() {
+        let weight = exp(_mm256_sub_ps(scaled, _mm256_set1_ps(reference)));
         store(&mut lanes[v * LANES..], weight);
         sums = _mm256_add_ps(sums, weight);
     }
-    let factor = exp_of(state.max - reference);
+    // Most pages raise no maximum; e^0 is exactly 1.
+    let factor = if state.max == reference { 1.0 } else { exp_of(state.max - reference) };
     state.max = max;
     state.sum = state.sum.mul_add(factor, add_lanes(sums));
     factor

@@ -20,7 +20,9 @@ fn widen(x: &[f16], out: &mut [f32]) {
         let halves = unsafe { _mm_loadu_si128(x.as_ptr().cast()) };
         store(out, _mm256_cvtph_ps(halves));
     }
-    scalar::convert::f16_to_f32(&x[whole..n], &mut out[whole..n]);
+    if whole < n {
+        scalar::convert::f16_to_f32(&x[whole..n], &mut out[whole..n]);
+    }
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -32,5 +34,7 @@ fn narrow(x: &[f32], out: &mut [f16]) {
         // SAFETY: the slice has 8 elements of 2 bytes.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), halves) };
     }
-    scalar::convert::f32_to_f16(&x[whole..n], &mut out[whole..n]);
+    if whole < n {
+        scalar::convert::f32_to_f16(&x[whole..n], &mut out[whole..n]);
+    }
 }

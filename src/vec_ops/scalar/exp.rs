@@ -15,14 +15,8 @@ pub(in crate::vec_ops) const POLYNOMIAL: [f32; 6] =
 /// `e^x` to about 2 ulp: `2^n * e^r` with `n` the integer nearest to `x / ln 2`. `exp(0) = 1`, `exp(-inf) = 0`; NaN stays NaN.
 #[inline]
 pub(in crate::vec_ops) fn exp(x: f32) -> f32 {
-    // Written so that NaN passes through, unlike `clamp` on the bounds' side of a comparison.
-    let x = if x < MIN {
-        MIN
-    } else if x > MAX {
-        MAX
-    } else {
-        x
-    };
+    // `clamp` lets NaN through.
+    let x = x.clamp(MIN, MAX);
     let n = (x * std::f32::consts::LOG2_E).round_ties_even();
     let r = x - n * LN2_HIGH - n * LN2_LOW;
     let p = POLYNOMIAL[1..].iter().fold(POLYNOMIAL[0], |p, c| p * r + c);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::graph::PAGE_TOKENS;
 
 /// Query rows that share one conversion of a page: enough to make it cheap, few enough to stay in the cache.
-const TILE_ROWS: usize = 48;
+const TILE_ROWS: usize = 96;
 
 /// Positions and pages of the tokens of a step.
 #[derive(Clone, Copy)]

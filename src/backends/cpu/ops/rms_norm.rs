@@ -13,7 +13,7 @@ pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
 pub(super) fn norm_rows(launch: &mut Launch<'_>, row_len: usize, eps: f32) -> Result<(), BackendError> {
     let weight = launch.f32_weight(0)?;
     let InPlace { out, src } = launch.take_in_place()?;
-    for_rows(launch.device, out, row_len, 0.4, |row, elements| {
+    for_rows(launch.device, out, row_len, 0.2, |row, elements| {
         InPlace::load(src, row * row_len, elements);
         (launch.device.rows.rms_norm)(elements, weight, eps);
     });

@@ -4,5 +4,5 @@ use super::*;
 
 /// Computes the node.
 pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
-    elementwise::unary(launch, 1.5, launch.device.rows.silu)
+    elementwise::unary(launch, 0.6, launch.device.rows.silu)
 }
