@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::SampleError;
 use crate::error::Hint;
 use crate::gguf::GgufError;
-use crate::graph::{BackendError, GraphError};
+use crate::graph::GraphError;
 use crate::kv::KvError;
 use crate::models::ModelError;
 use crate::text::{EncodeError, TemplateError, TokenizerError};
@@ -23,7 +23,7 @@ pub enum EngineError {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: ModelError,
+        source: Box<ModelError>,
     },
     /// The file's vocabulary cannot be used.
     #[error("{}: {source}", path.display())]
@@ -31,7 +31,7 @@ pub enum EngineError {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: TokenizerError,
+        source: Box<TokenizerError>,
     },
     /// The chat template that the caller gave cannot be used.
     #[error(transparent)]
@@ -54,10 +54,7 @@ pub enum EngineError {
     Encode(#[from] EncodeError),
     /// A graph cannot be built or run.
     #[error(transparent)]
-    Graph(#[from] GraphError),
-    /// A backend cannot do what a context needs.
-    #[error(transparent)]
-    Backend(#[from] BackendError),
+    Graph(Box<GraphError>),
     /// Sequences and pages.
     #[error(transparent)]
     Kv(#[from] KvError),
@@ -120,6 +117,12 @@ pub enum EngineError {
     /// The caller raised the cancellation flag.
     #[error("cancelled")]
     Cancelled,
+}
+
+impl From<GraphError> for EngineError {
+    fn from(error: GraphError) -> EngineError {
+        EngineError::Graph(Box::new(error))
+    }
 }
 
 /// Whole MiB, rounded up.

@@ -166,14 +166,15 @@ impl Engine {
 
 fn tokenizer(path: &Path, metadata: &Metadata) -> Result<Tokenizer, EngineError> {
     let tokenizer = Vocab::from_metadata(metadata).and_then(Tokenizer::new);
-    tokenizer.map_err(|source| EngineError::Tokenizer { path: path.to_path_buf(), source })
+    tokenizer.map_err(|source| EngineError::Tokenizer { path: path.to_path_buf(), source: source.into() })
 }
 
 fn model(path: &Path, gguf: &Gguf, will_run: bool) -> Result<(Model, TensorMap), EngineError> {
     let tensors = gguf.tensors()?;
     let lookup = |name: &str| tensors.get(name).map(|tensor| (tensor.shape, tensor.dtype));
     let model = Model::load(gguf.metadata(), &lookup);
-    let model = model.map_err(|source| EngineError::Model { path: path.to_path_buf(), source })?;
+    let model =
+        model.map_err(|source| EngineError::Model { path: path.to_path_buf(), source: source.into() })?;
     if will_run {
         prefetch::start(&tensors);
     }
