@@ -7,7 +7,7 @@ use super::{Backend, BackendError, BackendId, BufferId, GraphError, KvShape, KvS
 
 /// Backend instances by id, with their memory budgets and the keys and values that they hold.
 ///
-/// Buffers are handed out as [`Lease`]s. A lease that is dropped puts its buffer into a bin, which is emptied into the
+/// Buffers are handed out as leases. A lease that is dropped puts its buffer into a bin, which is emptied into the
 /// backend's pool before the next allocation; so dropping a graph is enough to free its memory.
 #[derive(Default)]
 pub struct BackendSet {

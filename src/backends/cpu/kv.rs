@@ -164,5 +164,4 @@ impl KvLayer {
 }
 
 #[cfg(test)]
-#[path = "kv/tests.rs"]
 mod tests;

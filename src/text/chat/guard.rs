@@ -15,7 +15,7 @@ use super::template::{ChatTemplate, RenderInput, TemplateError};
 use crate::text::{Prompt, Tokenizer};
 
 /// First character of the supplementary private-use planes, from which marks are taken.
-const FIRST_PLACEHOLDER: char = '\u{f0000}';
+const FIRST_MARK: char = '\u{f0000}';
 
 /// Renders `input` and marks where control tokens of `tokenizer` must not be.
 pub(super) fn prompt(
@@ -118,7 +118,7 @@ impl Guard<'_> {
 
     fn private_use_characters(&self) -> Vec<char> {
         let mut taken = Vec::new();
-        let mut note = |text: &str| taken.extend(text.chars().filter(|&c| c >= FIRST_PLACEHOLDER));
+        let mut note = |text: &str| taken.extend(text.chars().filter(|&c| c >= FIRST_MARK));
         self.each_string(&mut note);
         note(self.text);
         note(self.template.source());
@@ -166,7 +166,7 @@ impl Marks {
         if let Some((mark, _)) = self.texts.iter().find(|(_, known)| known == text) {
             return Some(*mark);
         }
-        let first = self.texts.last().map_or(FIRST_PLACEHOLDER, |(last, _)| *last);
+        let first = self.texts.last().map_or(FIRST_MARK, |(last, _)| *last);
         let is_free =
             |c: &char| self.taken.binary_search(c).is_err() && self.texts.last().is_none_or(|(l, _)| l < c);
         let mark = (first..=char::MAX).find(is_free)?;
