@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use minfer::backends::cpu::{CpuBackend, CpuOptions};
 use minfer::graph::{
-    Attn, Backend, KvFormat, KvShape, KvSpec, KvcacheStore, Node, NodeCall, NodeId, NodeMeta, Op, Operand,
+    Attn, Backend, KvFormat, KvShape, KvcacheStore, Node, NodeCall, NodeId, NodeMeta, Op, Operand,
     PAGE_TOKENS, RmsNorm, Slot, SwiGLU, WeightRef,
 };
 use minfer::tensor::{DType, Shape, Tensor, TensorMap};
@@ -121,8 +121,7 @@ impl Bench {
         let n_cells = (depth + n_tokens).next_multiple_of(PAGE_TOKENS);
         let row = n_head_kv * HEAD_DIM;
         let kv = KvShape { n_cells, k_row_elems: row, v_row_elems: row, format: KvFormat::F16 };
-        let spec = KvSpec { n_cells, k_row_elems: row, v_row_elems: row, format: KvFormat::F16 };
-        self.backend.alloc_kv(0, spec).expect("KV regions");
+        self.backend.alloc_kv(0, kv).expect("KV regions");
         let regions = Operand { slot: Slot::Kv { layer: 0 }, shape: kv.spec().shape, dtype: kv.spec().dtype };
         let all = self.f32(Shape::d2(row, n_cells));
         let cells: Vec<i32> = (0..n_cells as i32).collect();

@@ -61,6 +61,14 @@ impl Plan {
         self.replicas.get(&(id, backend)).copied()
     }
 
+    /// The place where `backend` finds the result of `value`: its own or that of a copy.
+    pub fn place_on(&self, value: &Node, backend: BackendId) -> Option<Place> {
+        match value.backend == Some(backend) {
+            true => self.value(value.id),
+            false => self.replica(value.id, backend),
+        }
+    }
+
     /// Bytes of all buffers on `backend`.
     pub fn bytes_on(&self, backend: BackendId) -> usize {
         self.buffers.iter().filter(|buffer| buffer.backend == backend).map(|buffer| buffer.bytes).sum()

@@ -1,6 +1,6 @@
 //! The contract that every execution engine fulfils.
 
-use super::{FusedOp, KvFormat, Node, Op, WeightRef};
+use super::{FusedOp, KvShape, Node, Op, WeightRef};
 use crate::tensor::{DType, Shape};
 
 /// A buffer of one backend's pool.
@@ -44,19 +44,6 @@ pub struct NodeCall<'a> {
     pub srcs: &'a [Operand],
     /// Its result. In-place nodes share the slot of a source.
     pub out: Operand,
-}
-
-/// What the KV regions of one layer hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KvSpec {
-    /// Token rows of each region: whole pages.
-    pub n_cells: usize,
-    /// Elements of a key row: `n_head_kv * head_dim` of the keys.
-    pub k_row_elems: usize,
-    /// Elements of a value row.
-    pub v_row_elems: usize,
-    /// Element format.
-    pub format: KvFormat,
 }
 
 /// What can go wrong on a backend.
@@ -160,7 +147,7 @@ pub trait Backend: Send {
     fn read(&mut self, buffer: BufferId, offset_bytes: usize, out: &mut [u8]) -> Result<(), BackendError>;
 
     /// Allocates the two KV regions of `layer`, zeroed.
-    fn alloc_kv(&mut self, layer: u32, spec: KvSpec) -> Result<(), BackendError>;
+    fn alloc_kv(&mut self, layer: u32, shape: KvShape) -> Result<(), BackendError>;
 
     /// Copies whole KV rows `from..from + n` to `to..to + n` in every layer's regions (copy-on-write of pages).
     fn copy_cells(&mut self, from: usize, to: usize, n: usize) -> Result<(), BackendError>;

@@ -124,26 +124,20 @@ impl GraphBuilder {
         src: &[NodeId],
         weights: &[WeightRef],
     ) -> Result<TensorSpec, OpError> {
-        let broken =
-            |what: String, expected: &str, got: String| OpError { what, expected: expected.into(), got };
         if self.names.contains(name) {
-            return Err(broken("name".into(), "one that no other node has", name.into()));
+            return Err(OpError::new("name", "one that no other node has", name));
         }
         let mut specs = Vec::with_capacity(src.len());
         for (index, &id) in src.iter().enumerate() {
             let source = self.graph.nodes.get(id.index());
-            let source =
-                source.ok_or_else(|| broken(format!("source {index}"), "an earlier node", id.to_string()))?;
-            specs.push(source.spec());
+            let missing = || OpError::new(format!("source {index}"), "an earlier node", id);
+            specs.push(source.ok_or_else(missing)?.spec());
         }
         let spec = op.infer(&specs, weights)?;
         let n_elems = spec.shape.0.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
         if n_elems.and_then(|n| spec.dtype.bytes_for(n)).is_none() {
-            return Err(broken(
-                "result".into(),
-                "whole blocks and a size that fits the address space",
-                spec.shape.to_string(),
-            ));
+            let expected = "whole blocks and a size that fits the address space";
+            return Err(OpError::new("result", expected, spec.shape));
         }
         Ok(spec)
     }

@@ -13,11 +13,6 @@ pub const MAX_FUSED_FF: usize = 16384;
 pub trait BuildQuery {
     /// The device that would take an f32-valued `op` of `layer` with these weights; `None` if it would go to the CPU.
     fn device_for(&self, layer: Option<u32>, op: &Op, weights: &[&WeightRef]) -> Option<BackendId>;
-
-    /// Whether some device would take the op.
-    fn device_has(&self, layer: Option<u32>, op: &Op, weights: &[&WeightRef]) -> bool {
-        self.device_for(layer, op, weights).is_some()
-    }
 }
 
 /// There is no device.
@@ -59,5 +54,5 @@ pub fn fuses_ffn(
     params.n_tokens == 1
         && params.cparams.fuse_ffn
         && gate.shape.0[1] <= MAX_FUSED_FF
-        && query.device_has(Some(layer), &FusedFFN.into(), &[gate, up])
+        && query.device_for(Some(layer), &FusedFFN.into(), &[gate, up]).is_some()
 }

@@ -182,7 +182,7 @@ impl GraphError {
         expected: impl ToString,
         got: impl ToString,
     ) -> GraphError {
-        let rule = OpError { what: what.into(), expected: expected.to_string(), got: got.to_string() };
+        let rule = OpError::new(what, expected, got);
         GraphError::Verify { stage, node: node.name.clone(), op: node.op.name(), rule }
     }
 

@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::liveness::value_bytes;
 use super::set::Lease;
 use super::{
-    Backend, BackendId, BackendSet, Census, Graph, GraphError, InputKind, Inputs, KvShape, Liveness, Node,
-    NodeCall, NodeId, NodeValue, Observer, Op, Operand, Place, Plan, Policy, Role, Schedule, Slot, Split,
-    Stage, Storage, ValueCopy, assign, fuse, verify,
+    BackendId, BackendSet, Census, Graph, GraphError, InputKind, Inputs, KvShape, Liveness, Node, NodeCall,
+    NodeId, NodeValue, Observer, Op, Operand, Place, Plan, Policy, Role, Schedule, Slot, Split, Stage,
+    Storage, ValueCopy, assign, fuse, verify,
 };
 
 /// A graph with backends, fused nodes, buffers, splits and copies; it runs any number of times. Dropping it gives its
@@ -126,7 +126,7 @@ impl Executable {
                 copy_value(set, self.graph.node(copy.value), copy, &self.moves[index], &mut self.staging)?;
                 observer.copied(copy);
             }
-            let backend = enabled(set, split.backend)?;
+            let backend = set.enabled(split.backend)?;
             for call in &self.calls[split.nodes.clone()] {
                 let node = self.graph.node(call.node);
                 observer.node_start(node);
@@ -212,10 +212,7 @@ impl Executable {
         let slot = match value.op.storage() {
             Storage::Kv(layer) => Slot::Kv { layer },
             Storage::Buffer | Storage::Alias { .. } => {
-                let place = match value.backend == Some(backend) {
-                    true => self.plan.value(value.id),
-                    false => self.plan.replica(value.id, backend),
-                };
+                let place = self.plan.place_on(value, backend);
                 let missing = || {
                     GraphError::verify(Stage::Allocate, node, format!("place on {backend}"), "one", "none")
                 };
@@ -254,10 +251,6 @@ fn allocate(
     plan.buffers().iter().map(|buffer| set.lease(buffer.backend, buffer.bytes)).collect()
 }
 
-fn enabled(set: &mut BackendSet, backend: BackendId) -> Result<&mut (dyn Backend + 'static), GraphError> {
-    set.get_mut(backend).ok_or(GraphError::NotEnabled { backend })
-}
-
 /// Reading waits for the source's work; the destination orders what is written before the kernels that follow. So each
 /// copy is waited for once.
 fn copy_value(
@@ -280,7 +273,7 @@ fn read(
     out: &mut [u8],
 ) -> Result<(), GraphError> {
     let Slot::Buffer { id, offset_bytes } = operand.slot else { return Ok(()) };
-    let done = enabled(set, backend)?.read(id, offset_bytes, out);
+    let done = set.enabled(backend)?.read(id, offset_bytes, out);
     done.map_err(|source| GraphError::at_node(node, backend, source))
 }
 
@@ -292,6 +285,6 @@ fn write(
     bytes: &[u8],
 ) -> Result<(), GraphError> {
     let Slot::Buffer { id, offset_bytes } = operand.slot else { return Ok(()) };
-    let done = enabled(set, backend)?.write(id, offset_bytes, bytes);
+    let done = set.enabled(backend)?.write(id, offset_bytes, bytes);
     done.map_err(|source| GraphError::at_node(node, backend, source))
 }

@@ -36,7 +36,7 @@ mod text;
 
 pub use alloc::{Place, Plan, PlannedBuffer, size_class};
 pub use assign::{AssignQuery, Policy, assign};
-pub use backend::{Backend, BackendError, BufferId, KvSpec, NodeCall, Operand, Slot};
+pub use backend::{Backend, BackendError, BufferId, NodeCall, Operand, Slot};
 pub use builder::GraphBuilder;
 pub use cache::{DEFAULT_GRAPHS, GraphCache};
 pub use census::{Census, CensusRow};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Backend, BackendError, BackendId, BufferId, GraphError, KvShape, KvSpec};
+use super::{Backend, BackendError, BackendId, BufferId, GraphError, KvShape};
 
 /// Backend instances by id, with their memory budgets and the keys and values that they hold.
 ///
@@ -75,6 +75,11 @@ impl BackendSet {
         self.member_mut(id).map(|member| &mut *member.backend)
     }
 
+    /// The backend `id`, or the error that it is not enabled.
+    pub(crate) fn enabled(&mut self, id: BackendId) -> Result<&mut (dyn Backend + 'static), GraphError> {
+        self.get_mut(id).ok_or(GraphError::NotEnabled { backend: id })
+    }
+
     /// Ids of the enabled backends, ascending.
     pub fn ids(&self) -> impl Iterator<Item = BackendId> {
         self.members.iter().map(|member| member.id)
@@ -86,11 +91,6 @@ impl BackendSet {
             member.empty_bin();
             member.used_bytes
         })
-    }
-
-    /// Layers with keys and values, and the backend that holds them.
-    pub fn kv_layers(&self) -> impl Iterator<Item = (u32, BackendId)> {
-        self.kv.iter().map(|(&layer, &(backend, _))| (layer, backend))
     }
 
     /// Copies KV rows `from..from + n` to `to..to + n` in all layers of all backends.
@@ -153,7 +153,7 @@ impl BackendSet {
 
     /// Takes a buffer of exactly `bytes` from the pool of `id`.
     pub(crate) fn lease(&mut self, id: BackendId, bytes: usize) -> Result<Lease, GraphError> {
-        let member = self.member_mut(id).ok_or_else(|| not_enabled(id))?;
+        let member = self.member_mut(id).ok_or(GraphError::NotEnabled { backend: id })?;
         member.empty_bin();
         let buffer = member.backend.alloc(bytes).map_err(|source| GraphError::allocate(id, source))?;
         member.used_bytes += bytes;
@@ -169,10 +169,7 @@ impl BackendSet {
         if self.kv.contains_key(&layer) {
             return Ok(());
         }
-        let KvShape { n_cells, k_row_elems, v_row_elems, format } = shape;
-        let spec = KvSpec { n_cells, k_row_elems, v_row_elems, format };
-        let backend = self.get_mut(id).ok_or_else(|| not_enabled(id))?;
-        backend.alloc_kv(layer, spec).map_err(|source| GraphError::allocate(id, source))?;
+        self.enabled(id)?.alloc_kv(layer, shape).map_err(|source| GraphError::allocate(id, source))?;
         self.kv.insert(layer, (id, shape));
         Ok(())
     }
@@ -213,8 +210,4 @@ fn kv_bytes(shape: &KvShape) -> usize {
 
 fn failed(what: &'static str, backend: BackendId, source: BackendError) -> GraphError {
     GraphError::Backend { what, backend, source: Box::new(source) }
-}
-
-fn not_enabled(backend: BackendId) -> GraphError {
-    GraphError::NotEnabled { backend }
 }

@@ -104,7 +104,7 @@ impl Backend for Arithmetic {
         Ok(())
     }
 
-    fn alloc_kv(&mut self, _: u32, _: KvSpec) -> Result<(), BackendError> {
+    fn alloc_kv(&mut self, _: u32, _: KvShape) -> Result<(), BackendError> {
         Ok(())
     }
 

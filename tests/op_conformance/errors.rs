@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use minfer::graph::{
-    Add, Backend, BackendError, BufferId, FusedQKV, GetRows, KvFormat, KvShape, KvSpec, KvcacheStore, Node,
-    NodeCall, NodeId, NodeMeta, Op, Operand, RmsNorm, Slot, WeightRef,
+    Add, Backend, BackendError, BufferId, FusedQKV, GetRows, KvFormat, KvShape, KvcacheStore, Node, NodeCall,
+    NodeId, NodeMeta, Op, Operand, RmsNorm, Slot, WeightRef,
 };
 use minfer::tensor::{DType, Shape, Tensor, TensorMap};
 use minfer::vec_ops::Isa;
@@ -132,8 +132,7 @@ fn cells_out_of_range_and_absent_regions_are_errors() {
     let store = KvcacheStore { layer: 0, kv };
     let cells = f.i32(&[3]);
     assert_eq!(wrong(f.run(store.clone(), &[k, v, cells], &[], out)), "KV regions");
-    let spec = KvSpec { n_cells: 64, k_row_elems: 8, v_row_elems: 4, format: KvFormat::F16 };
-    f.backend.alloc_kv(0, spec).unwrap();
+    f.backend.alloc_kv(0, kv).unwrap();
     assert!(f.run(store.clone(), &[k, v, cells], &[], out).is_ok());
     for cell in [-1, 64, i32::MAX] {
         let cells = f.i32(&[cell]);

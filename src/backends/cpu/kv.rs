@@ -10,12 +10,12 @@ use half::f16;
 
 use super::NAME;
 use super::memory::AlignedBytes;
-use crate::graph::{BackendError, KvFormat, KvSpec, PAGE_TOKENS};
+use crate::graph::{BackendError, KvFormat, KvShape, PAGE_TOKENS};
 use crate::vec_ops::rows::RowKernels;
 
 /// The regions of one layer.
 pub(super) struct KvLayer {
-    spec: KvSpec,
+    shape: KvShape,
     keys: AlignedBytes,
     values: AlignedBytes,
 }
@@ -28,16 +28,16 @@ pub(super) struct KvRegions {
 
 impl KvRegions {
     /// Makes zeroed regions for `layer`; regions that it had before are dropped.
-    pub(super) fn alloc(&mut self, layer: u32, spec: KvSpec) -> Result<(), BackendError> {
+    pub(super) fn alloc(&mut self, layer: u32, shape: KvShape) -> Result<(), BackendError> {
         let region = |row_elems: usize| {
-            let n_cells = spec.n_cells.next_multiple_of(PAGE_TOKENS);
+            let n_cells = shape.n_cells.next_multiple_of(PAGE_TOKENS);
             let elems = n_cells.checked_mul(row_elems);
-            let bytes = elems.and_then(|n| spec.format.dtype().bytes_for(n)).unwrap_or(usize::MAX);
+            let bytes = elems.and_then(|n| shape.format.dtype().bytes_for(n)).unwrap_or(usize::MAX);
             let what = "keys and values";
             AlignedBytes::zeroed(bytes).ok_or(BackendError::OutOfMemory { backend: NAME, bytes, what })
         };
-        let (keys, values) = (region(spec.k_row_elems)?, region(spec.v_row_elems)?);
-        self.layers.insert(layer, KvLayer { spec, keys, values });
+        let (keys, values) = (region(shape.k_row_elems)?, region(shape.v_row_elems)?);
+        self.layers.insert(layer, KvLayer { shape, keys, values });
         Ok(())
     }
 
@@ -53,7 +53,7 @@ impl KvRegions {
 
     /// Copies cells `from..from + n` to `to..to + n` in every layer.
     pub(super) fn copy_cells(&mut self, from: usize, to: usize, n: usize) -> Result<(), BackendError> {
-        let n_cells = |layer: &KvLayer| layer.spec.n_cells;
+        let n_cells = |layer: &KvLayer| layer.shape.n_cells;
         let size = self.layers.values().map(n_cells).min().unwrap_or(0);
         let end = from.max(to).checked_add(n);
         if end.is_none_or(|end| end > size) {
@@ -69,16 +69,16 @@ impl KvRegions {
 
 impl KvLayer {
     /// What the regions hold.
-    pub(super) fn spec(&self) -> &KvSpec {
-        &self.spec
+    pub(super) fn shape(&self) -> &KvShape {
+        &self.shape
     }
 
-    /// Writes one row of keys and one of values to `cell`. The rows have the lengths and `cell` the range of the spec.
+    /// Writes one row of keys and one of values to `cell`. The rows have the lengths and `cell` the range of the shape.
     pub(super) fn store(&mut self, kernels: &RowKernels, cell: usize, key: &[f32], value: &[f32]) {
         let (page, lane) = (cell / PAGE_TOKENS, cell % PAGE_TOKENS);
         let first_key = page * PAGE_TOKENS * key.len() + lane;
         let value_row = cell * value.len()..(cell + 1) * value.len();
-        match self.spec.format {
+        match self.shape.format {
             KvFormat::F32 => {
                 let keys = bytemuck::cast_slice_mut::<u8, f32>(&mut self.keys);
                 for (i, element) in key.iter().enumerate() {
@@ -109,7 +109,7 @@ impl KvLayer {
         columns: Range<usize>,
         out: &mut [f32],
     ) {
-        let first = page * self.spec.k_row_elems;
+        let first = page * self.shape.k_row_elems;
         self.read(kernels, &self.keys, (first + columns.start) * PAGE_TOKENS, out);
     }
 
@@ -123,21 +123,21 @@ impl KvLayer {
         out: &mut [f32],
     ) {
         for (lane, row) in out.chunks_exact_mut(stride).enumerate() {
-            let first = (page * PAGE_TOKENS + lane) * self.spec.v_row_elems + columns.start;
+            let first = (page * PAGE_TOKENS + lane) * self.shape.v_row_elems + columns.start;
             self.read(kernels, &self.values, first, &mut row[..columns.len()]);
         }
     }
 
     fn read(&self, kernels: &RowKernels, region: &[u8], first: usize, out: &mut [f32]) {
         let elements = first..first + out.len();
-        match self.spec.format {
+        match self.shape.format {
             KvFormat::F32 => out.copy_from_slice(&bytemuck::cast_slice(region)[elements]),
             KvFormat::F16 => (kernels.f16_to_f32)(&bytemuck::cast_slice(region)[elements], out),
         }
     }
 
     fn copy_cells(&mut self, from: usize, to: usize, n: usize) {
-        let KvSpec { k_row_elems, v_row_elems, format, .. } = self.spec;
+        let KvShape { k_row_elems, v_row_elems, format, .. } = self.shape;
         let elem_bytes = format.dtype().block_bytes();
         let row_bytes = v_row_elems * elem_bytes;
         self.values.copy_within(from * row_bytes..(from + n) * row_bytes, to * row_bytes);

@@ -24,7 +24,7 @@ use launch::Launch;
 use pool::Pool;
 
 use crate::graph::{
-    Backend, BackendError, BufferId, FusedOp, KvSpec, NodeCall, Op, OpError, OpKind, Operand, Slot,
+    Backend, BackendError, BufferId, FusedOp, KvShape, NodeCall, Op, OpError, OpKind, Operand, Slot,
     TensorSpec, WeightRef,
 };
 use crate::tensor::{DType, TensorBytes, TensorMap};
@@ -121,8 +121,8 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn alloc_kv(&mut self, layer: u32, spec: KvSpec) -> Result<(), BackendError> {
-        self.kv.alloc(layer, spec)
+    fn alloc_kv(&mut self, layer: u32, shape: KvShape) -> Result<(), BackendError> {
+        self.kv.alloc(layer, shape)
     }
 
     fn copy_cells(&mut self, from: usize, to: usize, n: usize) -> Result<(), BackendError> {

@@ -16,7 +16,7 @@ pub use counters::Counters;
 use pool::Pool;
 
 use crate::graph::{
-    Backend, BackendError, BufferId, FusedOp, KvSpec, NodeCall, Op, OpKind, Operand, Slot, WeightRef,
+    Backend, BackendError, BufferId, FusedOp, KvShape, NodeCall, Op, OpKind, Operand, Slot, WeightRef,
 };
 use crate::tensor::DType;
 
@@ -25,7 +25,7 @@ pub struct NullBackend {
     claims: Claims,
     counters: Arc<Counters>,
     pool: Pool,
-    kv: HashMap<u32, KvSpec>,
+    kv: HashMap<u32, KvShape>,
 }
 
 impl NullBackend {
@@ -112,8 +112,8 @@ impl Backend for NullBackend {
         Ok(())
     }
 
-    fn alloc_kv(&mut self, layer: u32, spec: KvSpec) -> Result<(), BackendError> {
-        self.kv.insert(layer, spec);
+    fn alloc_kv(&mut self, layer: u32, shape: KvShape) -> Result<(), BackendError> {
+        self.kv.insert(layer, shape);
         self.counters.count(&self.counters.n_kv);
         Ok(())
     }

@@ -6,11 +6,11 @@ use crate::graph::KvFormat;
 /// Shape of a layer's KV regions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KvShape {
-    /// Token rows of each region.
+    /// Token rows of each region: whole pages.
     pub n_cells: usize,
     /// Elements of a key row: `head_dim * n_head_kv`.
     pub k_row_elems: usize,
-    /// Elements of a value row.
+    /// Elements of a value row: `head_dim_v * n_head_kv`.
     pub v_row_elems: usize,
     /// How elements are stored.
     pub format: KvFormat,

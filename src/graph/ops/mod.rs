@@ -24,6 +24,13 @@ pub struct OpError {
     pub got: String,
 }
 
+impl OpError {
+    /// A rule that `got` breaks.
+    pub(crate) fn new(what: impl Into<String>, expected: impl ToString, got: impl ToString) -> OpError {
+        OpError { what: what.into(), expected: expected.to_string(), got: got.to_string() }
+    }
+}
+
 /// Where the result of an op lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {

@@ -9,7 +9,7 @@ pub(crate) fn broken<T>(
     expected: impl ToString,
     got: impl ToString,
 ) -> Result<T, OpError> {
-    Err(OpError { what: what.into(), expected: expected.to_string(), got: got.to_string() })
+    Err(OpError::new(what, expected, got))
 }
 
 /// The node has `n_srcs` sources and `n_weights` weights.

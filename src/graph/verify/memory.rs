@@ -78,11 +78,7 @@ impl Paper<'_> {
         if root.op.storage() != Storage::Buffer {
             return Ok(());
         }
-        let place = match root.backend == Some(backend) {
-            true => self.plan.value(root.id),
-            false => self.plan.replica(root.id, backend),
-        };
-        let place = self.checked(node, root, place, backend)?;
+        let place = self.checked(node, root, self.plan.place_on(root, backend), backend)?;
         match self.holds[place.buffer] {
             Some(holds) if holds == root.id => Ok(()),
             other => {

@@ -8,8 +8,8 @@ const V: usize = 9;
 /// Regions in which every element says where it is.
 fn filled(format: KvFormat) -> KvRegions {
     let mut regions = KvRegions::default();
-    let spec = KvSpec { n_cells: N_CELLS, k_row_elems: K, v_row_elems: V, format };
-    regions.alloc(0, spec).expect("small regions");
+    let shape = KvShape { n_cells: N_CELLS, k_row_elems: K, v_row_elems: V, format };
+    regions.alloc(0, shape).expect("small regions");
     let layer = regions.get_mut(0).expect("layer 0");
     for cell in 0..N_CELLS {
         let (key, value) = rows_of(cell);

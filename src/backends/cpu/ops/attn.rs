@@ -43,9 +43,9 @@ fn regions(launch: &Launch<'_>, op: &Attn) -> Result<(u32, usize), BackendError>
     let kv = launch.kv.get(layer);
     let kv = kv.ok_or_else(|| launch.broken("KV regions", format!("those of layer {layer}"), "none"))?;
     let rows = (op.n_head_kv * op.head_dim, op.n_head_kv * op.head_dim_v);
-    let got = (kv.spec().k_row_elems, kv.spec().v_row_elems);
+    let got = (kv.shape().k_row_elems, kv.shape().v_row_elems);
     if got != rows {
         return Err(launch.broken("key and value rows", format!("{rows:?}"), format!("{got:?}")));
     }
-    Ok((layer, kv.spec().n_cells / PAGE_TOKENS))
+    Ok((layer, kv.shape().n_cells / PAGE_TOKENS))
 }

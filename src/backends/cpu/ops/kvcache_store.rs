@@ -11,21 +11,18 @@ pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
     {
         return Err(launch.broken("cell", format!("0 to {}", n_cells.saturating_sub(1)), cell));
     }
-    let found = launch.kv.get(op.layer).map(|layer| *layer.spec());
-    let wanted = op.kv;
-    let fits = found.is_some_and(|spec| {
-        (spec.n_cells, spec.k_row_elems, spec.v_row_elems, spec.format)
-            == (wanted.n_cells, wanted.k_row_elems, wanted.v_row_elems, wanted.format)
-    });
     let rows = launch.device.rows;
     match launch.kv.get_mut(op.layer) {
-        Some(layer) if fits => {
-            let (keys, values) = (k.chunks_exact(wanted.k_row_elems), v.chunks_exact(wanted.v_row_elems));
+        Some(layer) if *layer.shape() == op.kv => {
+            let (keys, values) = (k.chunks_exact(op.kv.k_row_elems), v.chunks_exact(op.kv.v_row_elems));
             for (cell, (key, value)) in cells.iter().zip(keys.zip(values)) {
                 layer.store(rows, *cell as usize, key, value);
             }
             Ok(())
         }
-        _ => Err(launch.broken("KV regions", format!("{wanted:?}"), format!("{found:?}"))),
+        found => {
+            let found = found.map(|layer| *layer.shape());
+            Err(launch.broken("KV regions", format!("{:?}", op.kv), format!("{found:?}")))
+        }
     }
 }
