@@ -30,6 +30,7 @@ pub use metadata::{Metadata, MetadataError};
 pub use reader::Gguf;
 pub use sniff::LooksLike;
 pub use source::OpenOptions;
+pub(crate) use split::PartName;
 pub use tensor_type::TensorType;
 pub use value::{Value, ValueType};
 pub use writer::{GgufBuilder, WriteError};

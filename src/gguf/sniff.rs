@@ -22,8 +22,8 @@ pub enum LooksLike {
 }
 
 impl LooksLike {
-    /// Guesses from a file's contents, which do not start with GGUF's magic number.
-    pub(super) fn guess(bytes: &[u8]) -> LooksLike {
+    /// Guesses from the beginning of a file that does not start with GGUF's magic number.
+    pub(crate) fn guess(bytes: &[u8]) -> LooksLike {
         let head = &bytes[..bytes.len().min(512)];
         let text = head.trim_ascii_start();
         let starts_with = |word: &str| {

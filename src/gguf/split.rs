@@ -4,6 +4,7 @@
 //! `split.count` is `n` and `split.tensors.count` is the number of tensors of all parts. Only the first part
 //! has the model's metadata.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::{GgufErrorKind, Metadata};
@@ -30,16 +31,20 @@ impl PartKeys {
     }
 }
 
-/// What a part's file name says.
-struct PartName<'a> {
-    prefix: &'a str,
-    no: u64,
-    count: u64,
+/// What a part's name says. Prints as that name.
+#[derive(Clone, Copy)]
+pub(crate) struct PartName<'a> {
+    /// What stands before the numbers.
+    pub(crate) prefix: &'a str,
+    /// Counted from 1.
+    pub(crate) no: u64,
+    pub(crate) count: u64,
 }
 
 impl<'a> PartName<'a> {
-    fn parse(path: &'a Path) -> Option<PartName<'a>> {
-        let stem = path.file_name()?.to_str()?.strip_suffix(".gguf")?;
+    /// Reads a name such as `PREFIX-00002-of-00004.gguf`; the prefix may contain folders.
+    pub(crate) fn parse(name: &'a str) -> Option<PartName<'a>> {
+        let stem = name.strip_suffix(".gguf")?;
         let (rest, count) = stem.rsplit_once("-of-")?;
         let (prefix, no) = rest.rsplit_once('-')?;
         let number = |digits: &str| -> Option<u64> {
@@ -49,17 +54,29 @@ impl<'a> PartName<'a> {
         let (no, count) = (number(no)?, number(count)?);
         (1..=count).contains(&no).then_some(PartName { prefix, no, count })
     }
+
+    /// All parts of the set in order.
+    pub(crate) fn all(self) -> impl Iterator<Item = PartName<'a>> {
+        (1..=self.count).map(move |no| PartName { no, ..self })
+    }
+
+    fn of_file(path: &'a Path) -> Option<PartName<'a>> {
+        PartName::parse(path.file_name()?.to_str()?)
+    }
 }
 
-fn file_name(prefix: &str, no: u64, count: u64) -> String {
-    format!("{prefix}-{no:05}-of-{count:05}.gguf")
+impl fmt::Display for PartName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PartName { prefix, no, count } = self;
+        write!(f, "{prefix}-{no:05}-of-{count:05}.gguf")
+    }
 }
 
 /// The files of the set that `path` belongs to, in order, and which of them `path` is. A file that is not
 /// split is a set of one.
 pub(super) fn resolve(path: &Path, keys: Option<PartKeys>) -> Result<(Vec<PathBuf>, usize), GgufErrorKind> {
     let alone = || Ok((vec![path.to_owned()], 0));
-    let (name, keys) = match (PartName::parse(path), keys) {
+    let (name, keys) = match (PartName::of_file(path), keys) {
         (None, None | Some(PartKeys { count: 1, .. })) => return alone(),
         (None, Some(keys)) => return Err(unnamed(path, keys)),
         (Some(name), None) if name.count == 1 => return alone(),
@@ -67,8 +84,7 @@ pub(super) fn resolve(path: &Path, keys: Option<PartKeys>) -> Result<(Vec<PathBu
         (Some(name), Some(keys)) => (name, keys),
     };
     check_name(&name, &keys)?;
-    let paths: Vec<PathBuf> =
-        (1..=name.count).map(|no| path.with_file_name(file_name(name.prefix, no, name.count))).collect();
+    let paths: Vec<PathBuf> = name.all().map(|part| path.with_file_name(part.to_string())).collect();
     for (no, path) in (1..).zip(&paths) {
         if !path.exists() {
             return Err(GgufErrorKind::PartMissing { no, count: name.count, path: path.clone() });
@@ -79,7 +95,7 @@ pub(super) fn resolve(path: &Path, keys: Option<PartKeys>) -> Result<(Vec<PathBu
 
 /// Checks that the file at `path`, one of those that [`resolve`] named, is the part its name says.
 pub(super) fn check_sibling(path: &Path, keys: Option<PartKeys>) -> Result<(), GgufErrorKind> {
-    match (PartName::parse(path), keys) {
+    match (PartName::of_file(path), keys) {
         (Some(name), Some(keys)) => check_name(&name, &keys),
         (Some(name), None) => Err(GgufErrorKind::PartWithoutKeys { named_count: name.count }),
         (None, _) => Ok(()),
@@ -105,6 +121,6 @@ fn check_name(name: &PartName, keys: &PartKeys) -> Result<(), GgufErrorKind> {
 fn unnamed(path: &Path, keys: PartKeys) -> GgufErrorKind {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let other = if keys.no == 1 { 2 } else { 1 };
-    let missing = file_name(&stem, other, keys.count);
+    let missing = PartName { prefix: &stem, no: other, count: keys.count }.to_string();
     GgufErrorKind::PartUnnamed { no: keys.no, count: keys.count, missing }
 }

@@ -9,8 +9,10 @@ use ureq::http::StatusCode;
 
 use super::error::StoreError;
 use super::http::{Answer, Client};
+use super::names::file_name;
 use super::part::{Expected, Part};
 use super::progress::Progress;
+use crate::gguf::LooksLike;
 
 /// Attempts in a row that bring no byte before giving up.
 const MAX_FRUITLESS: u32 = 4;
@@ -65,7 +67,7 @@ impl Download<'_> {
     }
 
     fn name(&self) -> String {
-        self.target.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        file_name(self.target)
     }
 
     /// Makes attempts until the file is whole.
@@ -183,7 +185,7 @@ impl Download<'_> {
     /// A server that has no such file often sends a page that says so.
     fn refuse_page(&self, answer: &Answer) -> Result<(), StoreError> {
         match header(answer, "content-type").is_some_and(|kind| kind.starts_with("text/html")) {
-            true => Err(StoreError::NotGguf { name: self.name(), found: "an HTML page" }),
+            true => Err(StoreError::NotGguf { name: self.name(), found: LooksLike::HtmlPage }),
             false => Ok(()),
         }
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::Hint;
+use crate::gguf::LooksLike;
 
 /// A model reference that cannot be understood.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -136,12 +137,12 @@ pub enum StoreError {
         got: String,
     },
     /// The bytes are no model.
-    #[error("download: {name}: expected a GGUF file, got {found}")]
+    #[error("download: {name}: not a GGUF file: {found}")]
     NotGguf {
         /// The file.
         name: String,
         /// What the first bytes look like.
-        found: &'static str,
+        found: LooksLike,
     },
     /// Several files answer to the reference.
     #[error("model: {name}: expected one file, {} match: {}", choices.len(), choices.join(", "))]

@@ -7,7 +7,7 @@ use super::error::StoreError;
 use super::names::{
     decode, edit_distance, encode, encode_path, meta_path, part_path, reference_of, relative_path,
 };
-use super::quants::{FileSet, all_shards, choose, file_sets};
+use super::quants::{FileSet, all_parts, choose, file_sets};
 use super::reference::{HubPick, ModelRef};
 
 /// The folder of models.
@@ -136,7 +136,7 @@ impl Store {
         let candidate = path.or_else(|| relative_path(reference).map(|relative| self.dir.join(relative)));
         let Some(first) = candidate else { return Err(missing(&self.models()?)) };
         let mut removed = Removed { paths: Vec::new(), size_bytes: 0 };
-        for file in all_shards(&first.to_string_lossy()) {
+        for file in all_parts(&first.to_string_lossy()) {
             for path in [PathBuf::from(&file), part_path(Path::new(&file)), meta_path(Path::new(&file))] {
                 let Ok(meta) = std::fs::metadata(&path) else { continue };
                 std::fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;

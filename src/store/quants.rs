@@ -2,6 +2,7 @@
 
 use super::error::StoreError;
 use super::reference::{HubPick, ModelRef};
+use crate::gguf::PartName;
 
 /// A GGUF model of a repository: one file, or all parts of a split one in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,25 +23,10 @@ impl FileSet {
     }
 }
 
-/// Splits `x-00002-of-00004.gguf` into `x`, 2 and 4.
-pub(super) fn shard_parts(path: &str) -> Option<(&str, usize, usize)> {
-    let stem = path.strip_suffix(".gguf")?;
-    let (rest, count) = stem.rsplit_once("-of-")?;
-    let (prefix, number) = rest.rsplit_once('-')?;
-    let five_digits = |text: &str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
-    if !five_digits(number) || !five_digits(count) {
-        return None;
-    }
-    let (number, count) = (number.parse().ok()?, count.parse().ok()?);
-    (1..=count).contains(&number).then_some((prefix, number, count))
-}
-
 /// The names of all parts of the set that `path` belongs to; just `path` if it is no part.
-pub(super) fn all_shards(path: &str) -> Vec<String> {
-    match shard_parts(path) {
-        Some((prefix, _, count)) => {
-            (1..=count).map(|number| format!("{prefix}-{number:05}-of-{count:05}.gguf")).collect()
-        }
+pub(super) fn all_parts(path: &str) -> Vec<String> {
+    match PartName::parse(path) {
+        Some(name) => name.all().map(|part| part.to_string()).collect(),
         None => vec![path.to_string()],
     }
 }
@@ -51,17 +37,16 @@ pub(super) fn file_sets(paths: &[String]) -> Vec<FileSet> {
     paths.sort();
     let mut sets: Vec<FileSet> = Vec::new();
     for path in paths {
-        let (key, n_expected) = match shard_parts(path) {
-            Some((prefix, _, count)) => (prefix, count),
-            None => (path.as_str(), 1),
-        };
-        let same = |set: &&mut FileSet| match shard_parts(set.name()) {
-            Some((prefix, _, count)) => (prefix, count) == (key, n_expected),
-            None => false,
-        };
+        let part = PartName::parse(path);
+        let key = |part: PartName<'_>| (part.prefix.to_string(), part.count);
+        let same =
+            |set: &&mut FileSet| part.is_some() && PartName::parse(set.name()).map(key) == part.map(key);
         match sets.iter_mut().find(same) {
             Some(set) => set.files.push(path.clone()),
-            None => sets.push(FileSet { files: vec![path.clone()], n_expected }),
+            None => {
+                let n_expected = part.map_or(1, |part| part.count as usize);
+                sets.push(FileSet { files: vec![path.clone()], n_expected });
+            }
         }
     }
     sets
@@ -142,7 +127,7 @@ mod tests {
     #[test]
     fn all_parts_of_one_set_come_in_order() {
         let files = chosen(HubPick::Quant("Q6_K".into())).unwrap();
-        assert_eq!(files, all_shards("big-Q6_K-00003-of-00003.gguf"));
+        assert_eq!(files, all_parts("big-Q6_K-00003-of-00003.gguf"));
         assert_eq!(files.len(), 3);
     }
 

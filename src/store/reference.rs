@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::catalogue::CatalogueEntry;
 use super::error::ReferenceError;
+use super::names::stays_below;
 
 /// Which file of a Hugging Face repository is meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,10 +97,9 @@ fn form(got: &str, expected: &'static str) -> ReferenceError {
 
 /// Refuses path parts that would leave the folder the path is appended to.
 fn check_parts(whole: &str, path: &str) -> Result<(), ReferenceError> {
-    let bad = |part: &str| matches!(part, "" | "." | "..") || part.contains(['\\', '\0']);
-    match path.split('/').any(bad) {
-        true => Err(ReferenceError::Escapes { got: whole.to_string() }),
-        false => Ok(()),
+    match stays_below(path) {
+        true => Ok(()),
+        false => Err(ReferenceError::Escapes { got: whole.to_string() }),
     }
 }
 
