@@ -1,7 +1,7 @@
 //! Every op of every backend in the build against a plain f64 computation of what its documentation says.
 //!
-//! A case builds a graph of the op, the harness runs it on each backend, and the case file holds the reference. Adding an op means
-//! adding a file to `cases`; forgetting it fails the last test below.
+//! A case builds a graph of the op, the harness runs it on each backend, and the case file holds the reference.
+//! Adding an op means adding a file to `cases`; forgetting it fails a test below.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,6 +12,18 @@ mod harness;
 mod sharing;
 
 use minfer::backends::cpu::CpuBackend;
+use minfer::graph::OpKind;
+
+/// The fusions that the builder makes for devices only.
+const DEVICE_ONLY: [OpKind; 4] =
+    [OpKind::FusedQKV, OpKind::QkvBiasRopeStore, OpKind::FusedQkvNorm, OpKind::FusedFFN];
+
+#[test]
+fn every_op_that_is_not_for_devices_only_is_in_the_cpu_table() {
+    for op in OpKind::ALL.iter().filter(|op| !DEVICE_ONLY.contains(op)) {
+        assert!(CpuBackend::ops().any(|known| known == *op), "{op:?} has no row in the CPU's kernel table");
+    }
+}
 
 #[test]
 fn every_op_of_the_cpu_table_has_a_case() {
