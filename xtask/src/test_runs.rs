@@ -9,7 +9,7 @@ use crate::source::code_only;
 use crate::tidy::tracked_files;
 
 /// The reason that marks a test on a real model.
-const NEEDS_MODELS: &str = "#[ignore = \"needs MINFER_TEST_MODELS";
+const NEEDS_MODELS: &str = "#[ignore = \"needs MINFER_TEST_MODELS\"]";
 
 /// Tests over all runs. A test is skipped when no run ran it.
 #[derive(Default, Debug, PartialEq)]
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn tests_on_models_are_found_by_their_reason() {
-        let marked = format!("{NEEDS_MODELS}\"]\n");
+        let marked = format!("{NEEDS_MODELS}\n");
         let text = format!(
             "#[test]\n{marked}fn answers() {{}}\n#[ignore = \"slow\"]\nfn other() {{}}\n// {marked}fn no() {{}}"
         );
