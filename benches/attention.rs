@@ -1,7 +1,9 @@
 //! Attention and row ops as a model's layer runs them: `cargo bench --bench attention [-- N_THREADS]`.
 
+mod clock;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use minfer::backends::cpu::{CpuBackend, CpuOptions};
 use minfer::graph::{
@@ -11,6 +13,8 @@ use minfer::graph::{
 use minfer::tensor::{DType, Shape, Tensor, TensorMap};
 use minfer::threads::{ThreadPool, default_threads};
 use minfer::vec_ops::Isa;
+
+use clock::Clock;
 
 const HEAD_DIM: usize = 64;
 
@@ -43,8 +47,7 @@ fn main() {
 
 struct Bench {
     backend: CpuBackend,
-    n_threads: usize,
-    start: Instant,
+    clock: Clock,
 }
 
 impl Bench {
@@ -52,7 +55,7 @@ impl Bench {
         let mut weights = TensorMap::default();
         weights.insert("norm", Tensor::from_f32(Shape::d1(896), &[0.5; 896]));
         let options = CpuOptions { weights: Arc::new(weights), pool: Arc::clone(pool), isa };
-        Bench { backend: CpuBackend::new(options), n_threads: pool.n_workers(), start: Instant::now() }
+        Bench { backend: CpuBackend::new(options), clock: Clock::new(pool.n_workers()) }
     }
 
     fn value(&mut self, shape: Shape, dtype: DType, bytes: &[u8]) -> Operand {
@@ -68,17 +71,6 @@ impl Bench {
 
     fn i32(&mut self, values: &[i32]) -> Operand {
         self.value(Shape::d1(values.len()), DType::I32, bytemuck::cast_slice(values))
-    }
-
-    /// Processor time of the one thread there is, which other processes do not disturb; with several threads, time.
-    fn clock(&self) -> Duration {
-        if self.n_threads > 1 {
-            return self.start.elapsed();
-        }
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is valid for the call.
-        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
 
     /// Nanoseconds of the fastest of several runs.
@@ -97,9 +89,9 @@ impl Bench {
         let mut best = f64::INFINITY;
         let start = Instant::now();
         while start.elapsed().as_millis() < 300 {
-            let run = self.clock();
+            let run = self.clock.now();
             self.backend.execute_node(&NodeCall { node: &node, srcs, out }).expect("a node that fits");
-            best = best.min((self.clock() - run).as_nanos() as f64);
+            best = best.min((self.clock.now() - run).as_nanos() as f64);
         }
         best
     }

@@ -1,14 +1,16 @@
 //! Speed of the matmul per weight type: `cargo bench --bench matmul -- [n_in] [n_out] [n_threads] [type]`.
 //!
-//! Prints, per instruction set, weight bytes per second for one token from memory that no cache holds, and products per second for 512
-//! tokens. The best of several tries counts, because other processes only ever make it slower.
+//! Prints, per instruction set, weight bytes per second for one token from memory that no cache holds, and products
+//! per second for 512 tokens. The best of several tries counts, because other processes only ever make it slower.
 
-use std::time::{Duration, Instant};
+mod clock;
 
 use minfer::tensor::{DType, Shape, Tensor, TensorBytes};
 use minfer::threads::ThreadPool;
 use minfer::vec_ops::Isa;
 use minfer::vec_ops::matmul::{Activations, Input, Scratch, Table, matmul, needs_quantised, table};
+
+use clock::Clock;
 
 /// Bytes of distinct weights to walk through, well beyond any cache.
 const COLD_BYTES: usize = 256 << 20;
@@ -18,21 +20,10 @@ struct Setup<'a> {
     pool: &'a ThreadPool,
     weights: Vec<Tensor>,
     scratch: Scratch,
-    start: Instant,
+    clock: Clock,
 }
 
 impl Setup<'_> {
-    /// Processor time of the one thread there is, which other processes do not disturb; with several threads, time.
-    fn clock(&self) -> Duration {
-        if self.pool.n_workers() > 1 {
-            return self.start.elapsed();
-        }
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is valid for the call.
-        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
-
     /// Seconds per matmul: the least of `n_tries` runs through all weights.
     fn time(&mut self, n_tokens: usize, n_weights: usize, n_tries: usize) -> f64 {
         let (n_in, n_out) = (self.weights[0].shape.0[0], self.weights[0].shape.0[1]);
@@ -47,12 +38,12 @@ impl Setup<'_> {
         let mut out = vec![0.0; n_out * n_tokens];
         let mut least = f64::INFINITY;
         for _ in 0..n_tries {
-            let started = self.clock();
+            let started = self.clock.now();
             for weight in &self.weights[..n_weights] {
                 matmul(self.kernels, self.pool, weight, None, input, n_tokens, &mut self.scratch, &mut out)
                     .expect("sizes fit");
             }
-            least = least.min((self.clock() - started).as_secs_f64() / n_weights as f64);
+            least = least.min((self.clock.now() - started).as_secs_f64() / n_weights as f64);
         }
         least
     }
@@ -88,7 +79,7 @@ fn main() {
                 pool: &pool,
                 weights: all.clone(),
                 scratch: Scratch::new(),
-                start: Instant::now(),
+                clock: Clock::new(n_threads),
             };
             let one = setup.time(1, all.len(), 5);
             let sixteen = setup.time(16, all.len(), 2);
