@@ -21,7 +21,7 @@ pub(super) struct Cli {
 }
 
 /// How to name a model, shown by `--help`.
-pub(super) const MODELS_HELP: &str = "\
+const MODELS_HELP: &str = "\
 MODEL is one of
   path/to/model.gguf                  a file (any part of a split one)
   smollm2:135m                        a name that `minfer list --all` shows
@@ -94,7 +94,7 @@ pub(super) struct EngineArgs {
 }
 
 /// More workers than any machine has is a slip of the finger.
-const MAX_THREADS: i64 = 1024;
+pub(super) const MAX_THREADS: i64 = 1024;
 
 /// How many layers go to a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -126,7 +126,7 @@ impl Machine {
             file: path.to_string_lossy().into_owned(),
             model: name.unwrap_or(engine.model().arch.name).to_string(),
             size_bytes: engine.gguf().file_bytes(),
-            n_params: engine.gguf().tensor_infos().iter().map(|info| info.shape.n_elems() as u64).sum(),
+            n_params: engine.gguf().n_params(),
             n_threads: engine.n_threads(),
             isa: engine.isa().name(),
         }

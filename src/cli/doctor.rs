@@ -7,7 +7,7 @@ use super::output::{Output, size};
 use super::setup::App;
 use crate::config::VARIABLES;
 use crate::engine::available_bytes;
-use crate::graph::{Availability, KNOWN, Registry};
+use crate::graph::{Availability, KNOWN, Known, Registry};
 use crate::threads::default_threads;
 use crate::vec_ops::Isa;
 
@@ -113,7 +113,7 @@ fn models(app: &App) -> Result<String, CliError> {
 }
 
 fn backend_lines(registry: &Registry) -> Vec<String> {
-    let line = |known: &crate::graph::Known| {
+    let line = |known: &Known| {
         let entry = registry.entries().iter().find(|entry| entry.id == known.id);
         let state = match entry.map(|entry| registry.availability(entry)) {
             Some(Availability::Available) => "available".to_string(),

@@ -35,11 +35,6 @@ pub(super) fn run(args: &InfoArgs, app: &App) -> Result<(), CliError> {
     }
 }
 
-/// Number of elements of all tensors.
-fn n_params(gguf: &Gguf) -> u64 {
-    gguf.tensor_infos().iter().map(|info| info.shape.n_elems() as u64).sum()
-}
-
 /// Tensors and bytes by type. The flag says whether minfer can compute with the type.
 fn by_type(gguf: &Gguf) -> BTreeMap<String, (usize, u64, bool)> {
     let mut types = BTreeMap::new();
@@ -60,7 +55,7 @@ fn page(gguf: &Gguf, tensors: bool) -> String {
     text += &format!("size        {}\n", size(gguf.file_bytes()));
     text += &format!("version     GGUF {}\n", gguf.version());
     text += &format!("tensors     {}\n", gguf.tensor_infos().len());
-    text += &format!("parameters  {:.1} M\n\nmetadata\n", n_params(gguf) as f64 / 1e6);
+    text += &format!("parameters  {:.1} M\n\nmetadata\n", gguf.n_params() as f64 / 1e6);
     for (key, value) in gguf.metadata().iter() {
         text += &format!("  {} = {value}\n", key.escape_debug());
     }
@@ -97,7 +92,7 @@ fn document(gguf: &Gguf) -> Json {
         "files": gguf.paths().iter().map(|path| path.to_string_lossy().into_owned()).collect::<Vec<_>>(),
         "size": gguf.file_bytes(),
         "version": gguf.version(),
-        "parameters": n_params(gguf),
+        "parameters": gguf.n_params(),
         "metadata": metadata,
         "tensors": gguf.tensor_infos().iter().map(tensor).collect::<Vec<_>>(),
     })

@@ -37,6 +37,11 @@ pub(super) fn note(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
+/// Tells the user what does not stop the work.
+pub(super) fn warn(message: &str) {
+    note(&format!("warning: {message}"));
+}
+
 /// True if standard error is a terminal.
 pub(super) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()

@@ -49,7 +49,7 @@ pub(super) fn run(args: &PerplexityArgs, app: &App) -> Result<(), CliError> {
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
     let ids = engine.tokenizer().encode(&String::from_utf8_lossy(&bytes), Specials::Plain)?;
-    let mut context = engine.context(&app.context_options(Some(512), args.kv))?;
+    let mut context = engine.context(&app.context_options(Some(Perplexity::CHUNK), args.kv))?;
     let watch = Watch::install(&app.config, &mut context)?;
     let mut running = Vec::new();
     let cancel = app.interrupt.flag();
@@ -65,10 +65,15 @@ pub(super) fn run(args: &PerplexityArgs, app: &App) -> Result<(), CliError> {
         return Err(CliError::Interrupted);
     }
     let Perplexity { value, standard_error, n_chunks } = perplexity;
-    match args.json {
-        true => Output::new().json(&json!({
-            "ppl": value, "stderr": standard_error, "n_chunks": n_chunks, "n_tokens": ids.len(), "running": running,
-        })),
-        false => Output::new().line(&format!("perplexity {value:.4} +/- {standard_error:.4} over {n_chunks} chunks")),
+    if args.json {
+        return Output::new().json(&json!({
+            "ppl": value,
+            "stderr": standard_error,
+            "n_chunks": n_chunks,
+            "n_tokens": ids.len(),
+            "running": running,
+        }));
     }
+    let line = format!("perplexity {value:.4} +/- {standard_error:.4} over {n_chunks} chunks");
+    Output::new().line(&line)
 }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::error::CliError;
-use super::output::{note, read_stdin};
+use super::output::{read_stdin, warn};
 use crate::engine::Engine;
 use crate::text::chat::DateTime;
 use crate::text::{ChatTemplate, RenderInput, Specials};
@@ -45,7 +45,7 @@ pub(super) fn prompt_ids(
         (false, Some(Err(_))) => return Err(CliError::NoTemplate { what: "the model's own cannot be used" }),
         (false, None) if system.is_some() => return Err(CliError::NoTemplate { what: "--system" }),
         (false, None) => {
-            note("warning: this model has no chat template; the prompt is continued as it is");
+            warn("this model has no chat template; the prompt is continued as it is");
             None
         }
     };

@@ -1,12 +1,14 @@
 //! From arguments and environment to a model that is ready to run.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::args::{ContextArgs, EngineArgs, GpuLayers, KvArg, ModelArg, ModelFlags, SamplingArgs};
+use super::args::{
+    ContextArgs, EngineArgs, GpuLayers, KvArg, MAX_THREADS, ModelArg, ModelFlags, SamplingArgs,
+};
 use super::error::CliError;
 use super::interrupt::Interrupt;
-use super::output::note;
+use super::output::warn;
 use super::progress::Bars;
 use crate::backends;
 use crate::config::Config;
@@ -103,8 +105,11 @@ impl App {
         let n_threads = asked.unwrap_or(self.config.threads);
         match n_threads {
             -1 | 0 => Ok(None),
-            1..=1024 => Ok(usize::try_from(n_threads).ok()),
-            other => Err(CliError::usage("MINFER_THREADS", "a number from -1 to 1024", other.to_string())),
+            1..=MAX_THREADS => Ok(usize::try_from(n_threads).ok()),
+            other => {
+                let expected = format!("a number from -1 to {MAX_THREADS}");
+                Err(CliError::usage("MINFER_THREADS", expected, other.to_string()))
+            }
         }
     }
 
@@ -134,9 +139,9 @@ impl App {
     }
 
     /// Loads a model and passes its warnings on.
-    pub(super) fn load(&self, path: &std::path::Path, options: &EngineOptions) -> Result<Engine, CliError> {
+    pub(super) fn load(&self, path: &Path, options: &EngineOptions) -> Result<Engine, CliError> {
         let engine = Engine::load(path, options)?;
-        engine.warnings().iter().for_each(|warning| note(&format!("warning: {warning}")));
+        engine.warnings().iter().for_each(|warning| warn(warning));
         Ok(engine)
     }
 
@@ -156,8 +161,8 @@ impl App {
 }
 
 impl ContextArgs {
-    /// Tokens of context: what was asked for, or `needed`, though not more than the model was trained with unless
-    /// the prompt alone is longer.
+    /// Tokens of context: what was asked for, or what `n_prompt` and `n_more` tokens need, though not more than the
+    /// model was trained with unless the prompt alone is longer. `None` for the engine's default.
     pub(super) fn n_ctx(&self, n_prompt: usize, n_more: Option<usize>, n_ctx_train: usize) -> Option<usize> {
         if self.ctx_size.is_some() {
             return self.ctx_size;

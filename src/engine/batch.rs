@@ -13,7 +13,8 @@ pub struct BatchToken {
     pub want_logits: bool,
 }
 
-/// Tokens of one or more sequences, computed together. Tokens of one sequence are in order; how the sequences are mixed is free.
+/// Tokens of one or more sequences, computed together. Tokens of one sequence are in order; how the sequences are
+/// mixed is free.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
     tokens: Vec<BatchToken>,

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use super::{Batch, Context, EngineError};
 use crate::kv::SeqId;
 
-/// What to measure: `n_prompt` tokens at once, or `n_gen` one after the other, after `depth` tokens that are there already.
+/// What to measure: `n_prompt` tokens at once, or `n_gen` one after the other, after `depth` tokens that are there
+/// already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BenchTest {
     /// Prompt processing.
@@ -42,7 +43,8 @@ impl BenchTest {
 }
 
 impl Context {
-    /// Runs a test once and returns how long the measured part took. The tokens are arbitrary but the same each time; no text is made of them.
+    /// Runs a test once and returns how long the measured part took. The tokens are arbitrary but the same each time;
+    /// no text is made of them.
     pub fn bench(&mut self, test: BenchTest) -> Result<Duration, EngineError> {
         let seq = self.kv_mut().open()?;
         let result = self.bench_in(seq, test);

@@ -11,8 +11,8 @@ use crate::kv::KvPages;
 /// Settings of a context.
 #[derive(Clone, Debug)]
 pub struct ContextOptions {
-    /// Tokens that all sequences together can keep, rounded up to whole pages. `None` or 0: the model's trained length, at most
-    /// [`DEFAULT_MAX_N_CTX`](super::DEFAULT_MAX_N_CTX).
+    /// Tokens that all sequences together can keep, rounded up to whole pages. `None` or 0: the model's trained
+    /// length, at most [`DEFAULT_MAX_N_CTX`](super::DEFAULT_MAX_N_CTX).
     pub n_ctx: Option<usize>,
     /// Sequences that can live at once.
     pub n_seq_max: usize,
@@ -49,7 +49,6 @@ pub struct Context {
     n_batch: usize,
     kv: KvPages,
     backends: BackendSet,
-
     cache: GraphCache,
     step: Step,
     /// `[n_vocab, n_rows] f32` of the last batch.
@@ -75,7 +74,6 @@ impl Context {
             n_batch: options.n_batch.min(n_ctx),
             kv: KvPages::new(n_ctx / PAGE_TOKENS, options.n_seq_max),
             backends: engine.backends(),
-
             cache: GraphCache::default(),
             step: Step::default(),
             logits: Vec::new(),
@@ -153,7 +151,8 @@ impl Context {
         self.cache.n_builds()
     }
 
-    /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as long as before.
+    /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as long as
+    /// before.
     pub fn decode(&mut self, batch: &Batch) -> Result<Logits<'_>, EngineError> {
         let mut observer = std::mem::replace(&mut self.observer, Box::new(()));
         let done = self.decode_observed(batch, &mut *observer).map(drop);
@@ -239,5 +238,7 @@ fn executable<'c>(
 /// Beyond the trained length, in whole pages, positions mean nothing to the model.
 fn length_warning(n_ctx: usize, n_ctx_train: usize) -> Option<String> {
     let beyond = n_ctx > n_ctx_train.next_multiple_of(PAGE_TOKENS);
-    beyond.then(|| format!("context of {n_ctx} tokens: the model was trained with {n_ctx_train}; text beyond that may be poor"))
+    beyond.then(|| {
+        format!("context of {n_ctx} tokens: the model was trained with {n_ctx_train}; text beyond that may be poor")
+    })
 }

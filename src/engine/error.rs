@@ -1,4 +1,4 @@
-//! What can go wrong between a file and its text.
+//! The errors of the engine: those of every layer below it, and its own.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,10 @@ pub enum EngineError {
     #[error(transparent)]
     Template(#[from] TemplateError),
     /// Vocabulary and embedding table disagree.
-    #[error("{}: tokenizer.ggml.tokens: expected {n_vocab} entries as token_embd.weight has rows, got {n_tokens}", path.display())]
+    #[error(
+        "{}: tokenizer.ggml.tokens: expected {n_vocab} entries as token_embd.weight has rows, got {n_tokens}",
+        path.display()
+    )]
     VocabSize {
         /// The file.
         path: PathBuf,
@@ -72,7 +75,10 @@ pub enum EngineError {
         got: usize,
     },
     /// Keys and values of the context do not fit.
-    #[error("context of {n_ctx} tokens: keys and values need {bytes} bytes ({} MiB): expected at most {} MiB", mib(*bytes), mib(*budget_bytes as u128))]
+    #[error(
+        "context of {n_ctx} tokens: keys and values need {bytes} bytes ({} MiB): expected at most {} MiB",
+        mib(*bytes), mib(*budget_bytes as u128)
+    )]
     ContextTooBig {
         /// Tokens asked for.
         n_ctx: usize,

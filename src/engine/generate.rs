@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use super::{Context, EngineError, Sampler, Session, StopMatcher, Timings};
+use super::stop::StopMatcher;
+use super::{Context, EngineError, Sampler, Session, Timings};
 use crate::kv::KvError;
 use crate::text::{StreamDecoder, Tokenizer};
 

@@ -40,5 +40,4 @@ pub use memory::{DEFAULT_MAX_N_CTX, available_bytes};
 pub use sampler::{SampleError, Sampler, SamplerOptions};
 pub use score::Perplexity;
 pub use session::Session;
-pub use stop::{StopMatcher, StopStep};
 pub use timings::Timings;

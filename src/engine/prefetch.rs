@@ -7,9 +7,9 @@ use memmap2::Mmap;
 use super::memory;
 use crate::tensor::{TensorBytes, TensorMap};
 
-/// Starts a thread that touches every page of the mapped weights, unless they would fill more than half of the memory that is free:
-/// then the pages that are used are worth more than those that are only near. The thread keeps the mappings alive and ends by itself;
-/// nothing depends on it.
+/// Starts a thread that touches every page of the mapped weights, unless they would fill more than half of the memory
+/// that is free: then the pages that are used are worth more than those that are only near. The thread keeps the
+/// mappings alive and ends by itself; nothing depends on it.
 pub(super) fn start(tensors: &TensorMap) {
     let maps = maps(tensors);
     let n_bytes: usize = maps.iter().map(|map| map.len()).sum();

@@ -1,12 +1,10 @@
 //! How well the model predicts a given text.
 
-use super::{Batch, Context, EngineError, Logits, log_sum_exp};
+use super::{Batch, Context, EngineError, log_sum_exp};
 use crate::kv::SeqId;
 
-/// Tokens of a chunk.
-const CHUNK: usize = 512;
 /// Tokens at a chunk's start that are only context.
-const N_UNSCORED: usize = CHUNK / 2 + 1;
+const N_UNSCORED: usize = Perplexity::CHUNK / 2 + 1;
 /// Rows of logits held at once: a chunk's would be the largest buffer of the process.
 const ROWS: usize = 64;
 
@@ -19,6 +17,11 @@ pub struct Perplexity {
     pub standard_error: f64,
     /// Chunks scored.
     pub n_chunks: usize,
+}
+
+impl Perplexity {
+    /// Tokens of a chunk: the context that scoring needs.
+    pub const CHUNK: usize = 512;
 }
 
 /// Sums over scored tokens.
@@ -45,29 +48,29 @@ impl Sums {
 }
 
 impl Context {
-    /// Perplexity of `tokens`, scored as llama-perplexity does: in every whole chunk of 512 tokens the last 255 are predicted from all
-    /// earlier ones of the chunk. If the model wants one, a begin-of-sequence token takes the place of a chunk's first token.
-    /// `on_chunk` sees the running value and may end the scoring by returning false.
+    /// Perplexity of `tokens`, scored as llama-perplexity does: in every whole chunk of 512 tokens the last 255 are
+    /// predicted from all earlier ones of the chunk. If the model wants one, a begin-of-sequence token takes the
+    /// place of a chunk's first token. `on_chunk` sees the running value and may end the scoring by returning false.
     pub fn perplexity(
         &mut self,
         tokens: &[u32],
         on_chunk: &mut dyn FnMut(&Perplexity) -> bool,
     ) -> Result<Perplexity, EngineError> {
-        if tokens.len() < CHUNK {
-            return Err(EngineError::TextTooShort { n_tokens: tokens.len(), expected: CHUNK });
+        if tokens.len() < Perplexity::CHUNK {
+            return Err(EngineError::TextTooShort { n_tokens: tokens.len(), expected: Perplexity::CHUNK });
         }
         let tokenizer = self.engine().tokenizer();
         let bos = tokenizer.bos().filter(|_| tokenizer.add_bos());
         let mut sums = Sums::default();
         let mut running = sums.perplexity(0);
-        for (i, chunk) in tokens.chunks_exact(CHUNK).enumerate() {
+        for (i, chunk) in tokens.chunks_exact(Perplexity::CHUNK).enumerate() {
             let mut chunk = chunk.to_vec();
             chunk[0] = bos.unwrap_or(chunk[0]);
             let score = |position: usize, logits: &[f32]| {
                 let next = chunk[position + 1] as usize;
                 sums.add(log_sum_exp(logits) - logits[next] as f64);
             };
-            self.each_row(&chunk[..CHUNK - 1], N_UNSCORED - 1, score)?;
+            self.each_row(&chunk[..chunk.len() - 1], N_UNSCORED - 1, score)?;
             running = sums.perplexity(i + 1);
             if !on_chunk(&running) {
                 break;
@@ -76,8 +79,8 @@ impl Context {
         Ok(running)
     }
 
-    /// Computes `tokens` in a sequence of their own and calls `visit` with every position from `first` on and its logits
-    /// `[n_vocab] f32`, a few rows at a time.
+    /// Computes `tokens` in a sequence of their own and calls `visit` with every position from `first` on and its
+    /// logits `[n_vocab] f32`, a few rows at a time.
     pub fn each_row(
         &mut self,
         tokens: &[u32],
@@ -105,7 +108,7 @@ impl Context {
         }
         let mut position = unseen.len();
         for rows in seen.chunks(ROWS) {
-            let logits: Logits<'_> = self.decode(&Batch::scored(seq, rows))?;
+            let logits = self.decode(&Batch::scored(seq, rows))?;
             for row in logits.rows() {
                 visit(position, row);
                 position += 1;

@@ -40,8 +40,9 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the sequence hold exactly `prompt`, up to its last token: goes back to the longest common beginning. Returns the
-    /// number of tokens that are there already; at least the last one of `prompt` is not, because its logits are wanted.
+    /// Makes the sequence hold exactly `prompt`, up to its last token: goes back to the longest common beginning.
+    /// Returns the number of tokens that are there already; at least the last one of `prompt` is not, because its
+    /// logits are wanted.
     pub fn rewind(&mut self, context: &mut Context, prompt: &[u32]) -> Result<usize, EngineError> {
         let n_common = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let n_kept = n_common.min(prompt.len().saturating_sub(1));
@@ -49,7 +50,8 @@ impl Session {
         Ok(n_kept)
     }
 
-    /// Computes `tokens` after those that are there, in chunks between which `cancel` is read, and returns the logits after the last.
+    /// Computes `tokens` after those that are there, in chunks between which `cancel` is read, and returns the logits
+    /// after the last.
     pub fn extend<'c>(
         &mut self,
         context: &'c mut Context,

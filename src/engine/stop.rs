@@ -2,29 +2,29 @@
 
 /// Looks for stop strings in text that arrives in pieces, and holds text back as long as it may be the start of one.
 #[derive(Clone, Debug, Default)]
-pub struct StopMatcher {
+pub(super) struct StopMatcher {
     stops: Vec<String>,
     held: String,
 }
 
 /// What can be shown after a piece arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StopStep {
+pub(super) struct StopStep {
     /// Text that is no part of any stop string.
-    pub text: String,
+    pub(super) text: String,
     /// A stop string was found; `text` is what came before it and nothing may follow.
-    pub stopped: bool,
+    pub(super) stopped: bool,
 }
 
 impl StopMatcher {
     /// A matcher for `stops`; empty strings are ignored.
-    pub fn new(stops: &[String]) -> StopMatcher {
+    pub(super) fn new(stops: &[String]) -> StopMatcher {
         let stops = stops.iter().filter(|stop| !stop.is_empty()).cloned().collect();
         StopMatcher { stops, held: String::new() }
     }
 
     /// Takes the next piece.
-    pub fn push(&mut self, piece: &str) -> StopStep {
+    pub(super) fn push(&mut self, piece: &str) -> StopStep {
         self.held.push_str(piece);
         let found = self.stops.iter().filter_map(|stop| self.held.find(stop.as_str())).min();
         if let Some(start) = found {
@@ -37,7 +37,7 @@ impl StopMatcher {
     }
 
     /// The text that was held back, once no more will come.
-    pub fn finish(&mut self) -> String {
+    pub(super) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 }

@@ -13,7 +13,8 @@ const KEY: &str = "tokenizer.chat_template";
 /// A template, if it can be used.
 pub(super) type Loaded = Option<Result<ChatTemplate, TemplateError>>;
 
-/// The caller's template, which must be usable, or the file's, which need not be: a model answers plain prompts without it.
+/// The caller's template, which must be usable, or the file's, which need not be: a model answers plain prompts
+/// without it.
 pub(super) fn load(
     metadata: &Metadata,
     tokenizer: &Tokenizer,

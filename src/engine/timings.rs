@@ -1,4 +1,4 @@
-//! How long the parts of an answer took.
+//! Times of an answer, and the rates that follow from them.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Timings {
 }
 
 /// `n` per second; 0 if no time passed.
-pub(super) fn per_second(n: usize, time: Duration) -> f64 {
+fn per_second(n: usize, time: Duration) -> f64 {
     match time.as_secs_f64() {
         0.0 => 0.0,
         seconds => n as f64 / seconds,

@@ -123,6 +123,11 @@ impl Gguf {
         &self.tensors
     }
 
+    /// Number of elements of all tensors.
+    pub fn n_params(&self) -> u64 {
+        self.tensors.iter().map(|info| info.shape.n_elems() as u64).sum()
+    }
+
     /// The files of the model in order.
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths

@@ -94,7 +94,9 @@ pub enum BackendError {
         what: &'static str,
     },
     /// A buffer, offset or length that the pool does not know.
-    #[error("backend {backend}: access to {len} bytes at {offset} of buffer {buffer}, which has {size}")]
+    #[error(
+        "backend {backend}: buffer {buffer}: expected an access within its {size} bytes, got {len} bytes at {offset}"
+    )]
     OutOfRange {
         /// Name of the backend.
         backend: &'static str,

@@ -30,8 +30,8 @@ impl GraphCache {
         GraphCache { entries: Vec::new(), capacity: capacity.max(1), n_builds: 0, n_hits: 0 }
     }
 
-    /// The executable for `params`, made by `build` from the enabled backends and compiled if it is not there. Room is made first, so that the
-    /// pools can reuse what the evicted graph held.
+    /// The executable for `params`, made by `build` from the enabled backends and compiled if it is not there. Room
+    /// is made first, so that the pools can reuse what the evicted graph held.
     pub fn get_or_build<E: From<GraphError>>(
         &mut self,
         params: &GraphParams,

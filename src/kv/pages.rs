@@ -1,8 +1,8 @@
 //! Fixed pages of tokens, reference-counted and copied on write.
 //!
-//! A sequence is a list of pages in position order; position `p` lies in cell
-//! `pages[p / PAGE_TOKENS] * PAGE_TOKENS + p % PAGE_TOKENS`. Forked sequences share pages until one of them writes into a
-//! shared page, which gives it a copy of its own.
+//! A sequence is a list of pages in position order; position `p` lies in cell `pages[p / PAGE_TOKENS] * PAGE_TOKENS +
+//! p % PAGE_TOKENS`. Forked sequences share pages until one of them writes into a shared page, which gives it a copy
+//! of its own.
 
 use crate::graph::PAGE_TOKENS;
 
@@ -20,7 +20,7 @@ impl SeqId {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KvError {
     /// All pages are taken.
-    #[error("KV cache is full: {needed} more pages of {PAGE_TOKENS} tokens needed, {free} of {total} free")]
+    #[error("KV cache: expected {needed} free pages of {PAGE_TOKENS} tokens, got {free} of {total}")]
     Full {
         /// Pages asked for.
         needed: usize,
@@ -30,13 +30,13 @@ pub enum KvError {
         total: usize,
     },
     /// All rows of the page table are taken.
-    #[error("too many sequences: at most {max} can live at once")]
+    #[error("KV cache: expected at most {max} sequences at once, got one more")]
     TooManySequences {
         /// Rows of the page table.
         max: usize,
     },
     /// The sequence was closed or never opened.
-    #[error("sequence {0} is not open")]
+    #[error("KV cache: sequence {0}: expected an open one, got one that is closed or never was open")]
     UnknownSequence(u32),
 }
 

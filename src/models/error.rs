@@ -1,4 +1,4 @@
-//! Why a file does not make a model.
+//! The errors of loading a model.
 
 use crate::error::Hint;
 use crate::gguf::MetadataError;

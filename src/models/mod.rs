@@ -45,7 +45,8 @@ impl Model {
         Ok(Model { arch, hparams, weights })
     }
 
-    /// The graph of `params`, a pure function of them. `query` decides the decode fusions. The graph's only output is `[n_vocab, n_out] f32` logits; if `n_out` is 0 there is none, and the graph only writes keys and values.
+    /// The graph of `params`, a pure function of them. `query` decides the decode fusions. The graph's only output is
+    /// `[n_vocab, n_out] f32` logits; if `n_out` is 0 there is none, and the graph only writes keys and values.
     pub fn build(&self, params: &GraphParams, query: &dyn BuildQuery) -> Result<Graph, GraphError> {
         blocks::build(self, params, query)
     }

@@ -1,4 +1,4 @@
-//! RoPE's constants from metadata.
+//! From metadata to the RoPE op.
 
 use super::hparams::Keys;
 use super::{Architecture, ModelError};

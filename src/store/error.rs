@@ -113,7 +113,10 @@ pub enum StoreError {
         what: String,
     },
     /// The transfer broke off too often.
-    #[error("download: {url}: broke off after {done} of {} bytes: {reason}", total.map_or("unknown".to_string(), |t| t.to_string()))]
+    #[error(
+        "download: {url}: broke off after {done} of {} bytes: {reason}",
+        total.map_or("unknown".to_string(), |t| t.to_string())
+    )]
     BrokeOff {
         /// The address.
         url: String,
@@ -153,7 +156,10 @@ pub enum StoreError {
         choices: Vec<String>,
     },
     /// No file answers to the reference.
-    #[error("model: {name}: no such GGUF file; there is {}", if choices.is_empty() { "none".to_string() } else { choices.join(", ") })]
+    #[error(
+        "model: {name}: no such GGUF file; there is {}",
+        if choices.is_empty() { "none".to_string() } else { choices.join(", ") }
+    )]
     NoMatch {
         /// The reference.
         name: String,

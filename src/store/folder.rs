@@ -10,7 +10,7 @@ use super::names::{
 use super::quants::{FileSet, all_parts, choose, file_sets};
 use super::reference::{HubPick, ModelRef};
 
-/// The folder of models.
+/// A folder of models; files in progress lie beside the complete ones.
 #[derive(Clone, Debug)]
 pub struct Store {
     dir: PathBuf,

@@ -18,7 +18,8 @@ pub enum TensorBytes {
         /// Where in the mapping the tensor lies, in bytes.
         range: Range<usize>,
     },
-    /// Bytes in anonymous memory. The vector's element type gives the alignment; `len_bytes` may end inside the last element.
+    /// Bytes in anonymous memory. The vector's element type gives the alignment; `len_bytes` may end inside the last
+    /// element.
     Owned {
         /// The storage.
         words: Arc<Vec<u32>>,
@@ -59,7 +60,8 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor of f32 values in anonymous memory. Panics if `values` does not fill `shape`; for tests and derived weights.
+    /// A tensor of f32 values in anonymous memory. Panics if `values` does not fill `shape`; for tests and derived
+    /// weights.
     pub fn from_f32(shape: Shape, values: &[f32]) -> Tensor {
         assert_eq!(shape.n_elems(), values.len(), "values fill the shape");
         Tensor { dtype: DType::F32, shape, bytes: TensorBytes::owned(bytemuck::cast_slice(values)) }

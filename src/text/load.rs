@@ -1,5 +1,5 @@
-//! Steps from a [`Vocab`](super::Vocab) to the tables of a tokenizer. Faults that can be worked around are dropped with a
-//! sentence in `warnings`; the others are errors.
+//! Steps from a [`Vocab`](super::Vocab) to the tables of a tokenizer. Faults that can be worked around are dropped
+//! with a sentence in `warnings`; the others are errors.
 
 use super::alphabet;
 use super::bpe::{Bpe, NO_ID};

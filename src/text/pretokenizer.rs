@@ -1,9 +1,10 @@
 //! How text is cut into words before merging, by the name in `tokenizer.ggml.pre`.
 //!
 //! A rule is a list of stages; each stage cuts every piece that the stage before left into its matches and what lies
-//! between them. The patterns that models publish end in `\s+(?!\S)|\s+`: a run of white space leaves its last character
-//! to the word after it. Look-ahead would put a backtracking engine on every text, so the patterns here end in `\s+` and
-//! [`Stage::spaces`] gives the last character back. That keeps matching linear in the length of the text.
+//! between them. The patterns that models publish end in `\s+(?!\S)|\s+`: a run of white space leaves its last
+//! character to the word after it. Look-ahead would put a backtracking engine on every text, so the patterns here end
+//! in `\s+` and [`Stage::spaces`] gives the last character back. That keeps matching linear in the length of the
+//! text.
 
 use std::sync::OnceLock;
 

@@ -47,7 +47,8 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Checks a vocabulary and makes it fast to use. What is wrong but harmless ends up in [`warnings`](Self::warnings).
+    /// Checks a vocabulary and makes it fast to use. What is wrong but harmless ends up in
+    /// [`warnings`](Self::warnings).
     ///
     /// # Errors
     /// [`TokenizerError`] for another algorithm, an unknown pre-tokenizer, arrays that disagree, and duplicate tokens.

@@ -131,7 +131,8 @@ impl Case {
         format!("{kind}.{}", self.n_names)
     }
 
-    /// Runs the graph on every backend; `result` must be within `tolerance` of `expected`, relative to 1 or to the expected value.
+    /// Runs the graph on every backend; `result` must be within `tolerance` of `expected`, relative to 1 or to the
+    /// expected value.
     pub(crate) fn expect(self, result: NodeId, positions: &[i32], expected: &[f64], tolerance: f64) {
         for (name, got) in self.run(result, positions) {
             assert_eq!(got.len(), expected.len(), "{name}");

@@ -7,7 +7,8 @@ use std::process::Command;
 use crate::error::Error;
 use crate::process::{cargo, run, target_folder};
 
-/// A model the tests know: what to pull, the name the tests look for, and the size of the very file they were made with.
+/// A model the tests know: what to pull, the name the tests look for, and the size of the very file they were made
+/// with.
 struct TestModel {
     reference: &'static str,
     file_name: &'static str,

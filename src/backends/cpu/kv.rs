@@ -1,7 +1,8 @@
 //! Keys and values of all layers, in the layout that attention reads fastest.
 //!
-//! Cells come in pages of 32. Within a page, keys are transposed, `[32, k_row_elems]` with the cell fastest: a vector holds one element
-//! of many keys, so that scores of a whole page come out side by side. Values are `[v_row_elems, 32]`, a cell's row contiguous.
+//! Cells come in pages of 32. Within a page, keys are transposed, `[32, k_row_elems]` with the cell fastest: a vector
+//! holds one element of many keys, so that scores of a whole page come out side by side. Values are
+//! `[v_row_elems, 32]`, a cell's row contiguous.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -113,7 +114,8 @@ impl KvLayer {
         self.read(kernels, &self.keys, (first + columns.start) * PAGE_TOKENS, out);
     }
 
-    /// The elements `columns` of the values of `page`, `[stride, 32]`, as f32; elements from `columns.len()` to `stride` stay.
+    /// The elements `columns` of the values of `page`, `[stride, 32]`, as f32; elements from `columns.len()` to
+    /// `stride` stay.
     pub(super) fn read_values(
         &self,
         kernels: &RowKernels,

@@ -14,8 +14,8 @@ pub(super) fn worth_waking(ns: f32) -> bool {
     ns > WORTH_WAKING_NS
 }
 
-/// Calls `body(row, elements)` for every row of `out` `[row_len, n_rows]`; the last row may be shorter. `ns_per_elem` is about what
-/// one thread needs for an element.
+/// Calls `body(row, elements)` for every row of `out` `[row_len, n_rows]`; the last row may be shorter. `ns_per_elem`
+/// is about what one thread needs for an element.
 pub(super) fn for_rows(
     device: &Device,
     out: &mut [f32],

@@ -16,8 +16,9 @@ impl Candidate {
     }
 }
 
-/// Candidates, of which a prefix is sorted, best first. Sorting a vocabulary of 150,000 tokens costs more than computing
-/// the next token of a small model, and most stages look at a few dozen candidates, so the prefix grows on demand.
+/// Candidates, of which a prefix is sorted, best first. Sorting a vocabulary of 150,000 tokens costs more than
+/// computing the next token of a small model, and most stages look at a few dozen candidates, so the prefix grows on
+/// demand.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Candidates {
     list: Vec<Candidate>,

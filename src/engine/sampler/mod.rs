@@ -1,8 +1,8 @@
 //! From logits to a token: penalties and biases, then a list of stages that narrow the candidates, then one draw.
 //!
-//! Temperature 0 means greedy: the largest logit after penalties and biases, the smallest id among equals. Otherwise the
-//! stages run in the order of [`SamplerOptions::stages`], and at least one candidate always stays. The same seed, options
-//! and logits give the same tokens on every machine.
+//! Temperature 0 means greedy: the largest logit after penalties and biases, the smallest id among equals. Otherwise
+//! the stages run in the order of [`SamplerOptions::stages`], and at least one candidate always stays. The same seed,
+//! options and logits give the same tokens on every machine.
 
 mod candidates;
 mod options;
@@ -26,7 +26,7 @@ pub enum SampleError {
         /// The first such token.
         id: u32,
         /// `NaN` or `inf`.
-        value: NonFinite,
+        value: &'static str,
     },
     /// Every token is banned.
     #[error("no token can be drawn: all {n_vocab} logits are -inf")]
@@ -35,9 +35,6 @@ pub enum SampleError {
         n_vocab: usize,
     },
 }
-
-/// How a non-finite number prints.
-pub type NonFinite = &'static str;
 
 /// Draws tokens; keeps the random generator and the recent tokens of one sequence.
 #[derive(Clone, Debug)]
@@ -65,7 +62,8 @@ impl Sampler {
         &self.options
     }
 
-    /// Puts a token into the history that penalties look at: prompt tokens before the first draw, then each token drawn.
+    /// Puts a token into the history that penalties look at: prompt tokens before the first draw, then each token
+    /// drawn.
     pub fn accept(&mut self, id: u32) {
         self.history.push(id);
     }

@@ -10,7 +10,8 @@ pub enum Stage {
     TopK,
     /// Keep the locally typical tokens (Meister et al., "Locally Typical Sampling", 2022).
     Typical,
-    /// Keep the smallest set of probability `top_p` (Holtzman et al., "The Curious Case of Neural Text Degeneration", 2019).
+    /// Keep the smallest set of probability `top_p` (Holtzman et al., "The Curious Case of Neural Text Degeneration",
+    /// 2019).
     TopP,
     /// Keep tokens at least `min_p` times as probable as the best.
     MinP,

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// `x / sqrt(mean(x²) + eps) * w` over the fastest dimension; source `x` `[n_embd, n_tokens] f32`, weight `w` `[n_embd] f32`.
+/// `x / sqrt(mean(x²) + eps) * w` over the fastest dimension; source `x` `[n_embd, n_tokens] f32`, weight `w`
+/// `[n_embd] f32`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RmsNorm {
     /// Added to the mean square.

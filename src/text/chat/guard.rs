@@ -3,9 +3,9 @@
 //! Control tokens in a prompt must come from the template. The template is an arbitrary program, so the prompt is
 //! rendered a second time with suspicious stretches of the user's text replaced by private-use characters that occur
 //! nowhere else. Where putting the text back gives the very same prompt, the replaced places are the user's, and
-//! tokenising treats them as text. A template may look at the text it is given (`split('</think>')`), and then the two
-//! renders differ; so weaker replacements are tried in turn, down to single tokens. A token that no attempt can place is
-//! made text everywhere: an answer may get worse, but no user gives orders.
+//! tokenising treats them as text. A template may look at the text it is given (`split('</think>')`), and then the
+//! two renders differ; so weaker replacements are tried in turn, down to single tokens. A token that no attempt can
+//! place is made text everywhere: an answer may get worse, but no user gives orders.
 
 use std::ops::Range;
 

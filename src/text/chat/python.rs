@@ -17,7 +17,8 @@ struct Style {
     ensure_ascii: bool,
 }
 
-/// The filter: `value | tojson(ensure_ascii, indent, separators, sort_keys)`. Insertion order and no escapes by default.
+/// The filter: `value | tojson(ensure_ascii, indent, separators, sort_keys)`. Insertion order and no escapes by
+/// default.
 pub(super) fn tojson(value: Serde<Json>, options: Kwargs) -> Result<Value, Error> {
     let style = Style::from_options(&options)?;
     options.assert_all_used()?;

@@ -150,7 +150,8 @@ impl Session {
         }
     }
 
-    /// The physical page of a sequence's page: 13 and the number of pages have no common factor, so no page is used twice.
+    /// The physical page of a sequence's page: 13 and the number of pages have no common factor, so no page is used
+    /// twice.
     fn page(&self, seq: usize, page: usize) -> i32 {
         ((page * self.n_seq + seq) * 13 % self.n_pages) as i32
     }

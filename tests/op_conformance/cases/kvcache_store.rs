@@ -3,7 +3,8 @@ use minfer::graph::KvFormat;
 use super::attn::{Session, spec};
 use crate::harness::targets;
 
-/// What one step stores, any later step finds, wherever the pages lie: a token that sees only itself gets its own value back.
+/// What one step stores, any later step finds, wherever the pages lie: a token that sees only itself gets its own
+/// value back.
 pub(crate) fn check() {
     for format in [KvFormat::F16, KvFormat::F32] {
         for target in targets() {

@@ -9,44 +9,41 @@ const TILE_ROWS: usize = 96;
 
 /// Positions and pages of the tokens of a step.
 #[derive(Clone, Copy)]
-pub(in crate::backends::cpu) struct Tokens<'a> {
+pub(crate) struct Tokens<'a> {
     /// `[n_tokens]`.
-    pub(in crate::backends::cpu) positions: &'a [i32],
+    pub(crate) positions: &'a [i32],
     /// `[n_tokens]`.
-    pub(in crate::backends::cpu) seq_ids: &'a [i32],
+    pub(crate) seq_ids: &'a [i32],
     /// `[n_pages_max, n_seq_max]`.
-    pub(in crate::backends::cpu) kv_pages: &'a [i32],
+    pub(crate) kv_pages: &'a [i32],
     /// Row length of `kv_pages`.
-    pub(in crate::backends::cpu) n_pages_max: usize,
+    pub(crate) n_pages_max: usize,
     /// Pages that the regions have.
-    pub(in crate::backends::cpu) n_pages: usize,
+    pub(crate) n_pages: usize,
     /// Latest positions that a token sees.
-    pub(in crate::backends::cpu) window: Option<usize>,
+    pub(crate) window: Option<usize>,
 }
 
 /// Consecutive tokens of one sequence, a share of the work.
 #[derive(Clone, PartialEq, Debug)]
-pub(in crate::backends::cpu) struct Tile<'a> {
+pub(crate) struct Tile<'a> {
     /// Rows of the batch.
-    pub(in crate::backends::cpu) tokens: Range<usize>,
+    pub(crate) tokens: Range<usize>,
     /// Position of the first token; the others follow.
-    pub(in crate::backends::cpu) position: usize,
+    pub(crate) position: usize,
     /// Pages of the sequence in position order.
-    pub(in crate::backends::cpu) pages: &'a [i32],
+    pub(crate) pages: &'a [i32],
 }
 
 /// An input that points outside of what there is.
-pub(in crate::backends::cpu) struct BadInput {
-    pub(in crate::backends::cpu) what: &'static str,
-    pub(in crate::backends::cpu) expected: String,
-    pub(in crate::backends::cpu) got: i64,
+pub(crate) struct BadInput {
+    pub(crate) what: &'static str,
+    pub(crate) expected: String,
+    pub(crate) got: i64,
 }
 
 /// Cuts a step into tiles and checks every page that they read. `group` is the number of query heads per KV head.
-pub(in crate::backends::cpu) fn tiles<'a>(
-    tokens: &Tokens<'a>,
-    group: usize,
-) -> Result<Vec<Tile<'a>>, BadInput> {
+pub(crate) fn tiles<'a>(tokens: &Tokens<'a>, group: usize) -> Result<Vec<Tile<'a>>, BadInput> {
     let max_tokens = (TILE_ROWS / group).max(1);
     let mut tiles: Vec<Tile<'a>> = Vec::new();
     for (token, &seq_id) in tokens.seq_ids.iter().enumerate() {
@@ -68,7 +65,7 @@ pub(in crate::backends::cpu) fn tiles<'a>(
 }
 
 /// The positions that the token at `position` sees.
-pub(in crate::backends::cpu) fn visible(position: usize, window: Option<usize>) -> Range<usize> {
+pub(crate) fn visible(position: usize, window: Option<usize>) -> Range<usize> {
     let end = position + 1;
     end - window.map_or(end, |window| window.min(end))..end
 }

@@ -7,7 +7,7 @@ use crate::vec_ops::attention::{AttentionKernels, PAGE_KEYS, RunningSoftmax};
 
 /// The working memory of all workers.
 #[derive(Default)]
-pub(in crate::backends::cpu) struct Workspaces {
+pub(crate) struct Workspaces {
     workers: Vec<Mutex<Workspace>>,
 }
 

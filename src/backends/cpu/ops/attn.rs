@@ -7,12 +7,12 @@ use crate::graph::{Attn, PAGE_TOKENS};
 use crate::tensor::DType;
 
 /// The kernel computes every attention that lets a token see something.
-pub(in crate::backends::cpu) fn accepts(op: &Op, dtype: DType) -> bool {
+pub(crate) fn accepts(op: &Op, dtype: DType) -> bool {
     matches!(op, Op::Attn(op) if dtype == DType::F32 && op.window != Some(0) && op.head_dim_v > 0)
 }
 
 /// Computes the node.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, Attn);
     let out = launch.take_out()?;
     let (layer, n_pages) = regions(launch, op)?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::vec_ops::scalar::dequant::dequantise_row;
 
 /// Computes the node.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     match launch.call.node.meta.weights.is_empty() {
         true => from_value(launch),
         false => from_weight(launch),

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Computes the node: writes keys and values to the cells of the tokens.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, KvcacheStore);
     let (k, v, cells) = (launch.f32_src(0)?, launch.f32_src(1)?, launch.i32_src(2)?);
     let n_cells = op.kv.n_cells;

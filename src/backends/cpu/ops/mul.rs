@@ -3,6 +3,6 @@
 use super::*;
 
 /// Computes the node.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     elementwise::binary(launch, 0.2, launch.device.rows.mul)
 }

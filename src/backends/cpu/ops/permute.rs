@@ -3,7 +3,7 @@
 use super::*;
 
 /// Computes the node, a row of the result at a time.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, Permute);
     let x = launch.f32_src(0)?;
     let [s0, s1, s2, _] = launch.call.srcs[0].shape.0;

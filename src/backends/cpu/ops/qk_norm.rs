@@ -3,7 +3,7 @@
 use super::*;
 
 /// Computes the node, a head at a time.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, QkNorm);
     rms_norm::norm_rows(launch, op.head_dim, op.eps)
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Computes the node, a row at a time.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, RmsNorm);
     let row_len = launch.call.out.shape.row_len();
     norm_rows(launch, row_len, op.eps)

@@ -4,7 +4,7 @@ use super::*;
 use crate::graph::RopeStyle;
 
 /// Computes the node, a token at a time.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, RoPE);
     let factors = match &launch.call.node.meta.weights[..] {
         [] => None,

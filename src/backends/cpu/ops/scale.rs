@@ -3,7 +3,7 @@
 use super::*;
 
 /// Computes the node.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, Scale);
     let scale = launch.device.rows.scale;
     elementwise::unary(launch, 0.2, |part| scale(part, op.factor))

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Computes the node, a row at a time.
-pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
+pub(crate) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, Softmax);
     let row_len = launch.call.out.shape.row_len();
     let InPlace { out, src } = launch.take_in_place()?;
