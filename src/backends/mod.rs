@@ -3,12 +3,11 @@
 pub mod cpu;
 pub mod null;
 
-use crate::graph::{Availability, BackendId, Entry, Registry};
+use crate::graph::{Availability, BuiltBackend, KnownBackend, Registry};
 
 /// What this build has, one line per backend.
 pub fn builtin() -> Registry {
-    let entries = [
-        Entry::known(BackendId::CPU, || Availability::Available), //
-    ];
-    Registry::new(entries.into_iter().flatten().collect())
+    Registry::new(vec![
+        BuiltBackend { known: KnownBackend::CPU, availability: || Availability::Available }, //
+    ])
 }

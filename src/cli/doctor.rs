@@ -7,7 +7,7 @@ use super::output::{Output, size};
 use super::setup::App;
 use crate::config::VARIABLES;
 use crate::engine::available_bytes;
-use crate::graph::{Availability, KNOWN, Known, Registry};
+use crate::graph::{Availability, KnownBackend, Registry};
 use crate::threads::default_threads;
 use crate::vec_ops::Isa;
 
@@ -113,14 +113,14 @@ fn models(app: &App) -> Result<String, CliError> {
 }
 
 fn backend_lines(registry: &Registry) -> Vec<String> {
-    let line = |known: &Known| {
-        let entry = registry.entries().iter().find(|entry| entry.id == known.id);
-        let state = match entry.map(|entry| registry.availability(entry)) {
+    let line = |known: &KnownBackend| {
+        let built = registry.backends().iter().find(|backend| backend.known.id == known.id);
+        let state = match built.map(|backend| registry.availability(backend)) {
             Some(Availability::Available) => "available".to_string(),
             Some(Availability::Unavailable(reason)) => format!("not available: {reason}"),
             None => format!("not in this build: {}", known.absent),
         };
         format!("{:<8} {state}", known.label)
     };
-    KNOWN.iter().map(line).collect()
+    KnownBackend::ALL.iter().map(line).collect()
 }

@@ -50,6 +50,6 @@ pub use node::{BackendId, Graph, Node, NodeId, NodeMeta, TensorSpec, WeightRef};
 pub use observer::{NodeValue, Observer};
 pub use ops::*;
 pub use params::{CParams, GraphParams, GraphType, KvFormat, PAGE_TOKENS};
-pub use registry::{Availability, Entry, FenceError, KNOWN, Known, Registry};
+pub use registry::{Availability, BuiltBackend, FenceError, KnownBackend, Registry};
 pub use scheduler::{Schedule, Split, SplitId, ValueCopy};
 pub use set::BackendSet;

@@ -10,7 +10,7 @@ use crate::error::Hint;
 
 /// A backend that minfer knows by name, whether or not this build has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct KnownBackend {
     /// Identity.
     pub id: BackendId,
     /// What users type.
@@ -25,46 +25,59 @@ pub struct Known {
     pub absent: &'static str,
 }
 
-/// Every backend that minfer knows, by id.
-pub const KNOWN: [Known; 4] = [
-    Known {
+impl KnownBackend {
+    /// The host's processor.
+    pub const CPU: KnownBackend = KnownBackend {
         id: BackendId::CPU,
         name: "cpu",
         aliases: &["host"],
         label: "CPU",
         priority: 100,
         absent: "every build has it",
-    },
-    Known {
+    };
+    /// Apple's GPU interface.
+    pub const METAL: KnownBackend = KnownBackend {
         id: BackendId::METAL,
         name: "metal",
         aliases: &["mps"],
         label: "Metal",
         priority: 300,
         absent: "it needs macOS and a build with a Metal backend",
-    },
-    Known {
+    };
+    /// NVIDIA's GPU interface.
+    pub const CUDA: KnownBackend = KnownBackend {
         id: BackendId::CUDA,
         name: "cuda",
         aliases: &["nvidia"],
         label: "CUDA",
         priority: 200,
         absent: "it needs a build with a CUDA backend",
-    },
-    Known {
+    };
+    /// Khronos' GPU interface.
+    pub const VULKAN: KnownBackend = KnownBackend {
         id: BackendId::VULKAN,
         name: "vulkan",
         aliases: &["vk"],
         label: "Vulkan",
         priority: 150,
         absent: "it needs a build with a Vulkan backend",
-    },
-];
+    };
+
+    /// Every backend that minfer knows, by id.
+    pub const ALL: [KnownBackend; 4] =
+        [KnownBackend::CPU, KnownBackend::METAL, KnownBackend::CUDA, KnownBackend::VULKAN];
+
+    /// Whether the user means this backend by `name`, in any case.
+    fn is_called(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+            || self.aliases.iter().any(|alias| alias.eq_ignore_ascii_case(name))
+    }
+}
 
 impl fmt::Display for BackendId {
     /// Prints the backend's label, or its number if minfer does not know it by name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match KNOWN.iter().find(|known| known.id == *self) {
+        match KnownBackend::ALL.iter().find(|known| known.id == *self) {
             Some(known) => f.write_str(known.label),
             None => write!(f, "backend {}", self.0),
         }
@@ -88,51 +101,36 @@ pub enum Availability {
 }
 
 /// A backend that this build has.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// Identity.
-    pub id: BackendId,
-    /// What users type.
-    pub name: &'static str,
-    /// What users may type instead.
-    pub aliases: &'static [&'static str],
-    /// Higher is preferred.
-    pub priority: u32,
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltBackend {
+    /// Which one.
+    pub known: KnownBackend,
     /// Looks for the device.
     pub availability: fn() -> Availability,
-}
-
-impl Entry {
-    /// The entry of a known backend.
-    pub fn known(id: BackendId, availability: fn() -> Availability) -> Option<Entry> {
-        let known = KNOWN.iter().find(|known| known.id == id)?;
-        let Known { name, aliases, priority, .. } = *known;
-        Some(Entry { id, name, aliases, priority, availability })
-    }
 }
 
 /// The backends of this build, in order of preference.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    entries: Vec<Entry>,
+    backends: Vec<BuiltBackend>,
     switched_off: Vec<(BackendId, String)>,
 }
 
 impl Registry {
-    /// A registry of `entries`, which it sorts by priority, highest first, then by id.
-    pub fn new(mut entries: Vec<Entry>) -> Registry {
-        entries.sort_by_key(|entry| (std::cmp::Reverse(entry.priority), entry.id));
-        Registry { entries, switched_off: Vec::new() }
+    /// A registry of `backends`, which it sorts by priority, highest first, then by id.
+    pub fn new(mut backends: Vec<BuiltBackend>) -> Registry {
+        backends.sort_by_key(|backend| (std::cmp::Reverse(backend.known.priority), backend.known.id));
+        Registry { backends, switched_off: Vec::new() }
     }
 
     /// The backends, most preferred first.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    pub fn backends(&self) -> &[BuiltBackend] {
+        &self.backends
     }
 
     /// The backends' ids, most preferred first.
     pub fn by_priority(&self) -> Vec<BackendId> {
-        self.entries.iter().map(|entry| entry.id).collect()
+        self.backends.iter().map(|backend| backend.known.id).collect()
     }
 
     /// Makes a backend unavailable for a reason of the user's, such as a variable that is set. The CPU stays.
@@ -142,11 +140,11 @@ impl Registry {
         }
     }
 
-    /// Whether `entry` can be used on this machine, by this user's settings.
-    pub fn availability(&self, entry: &Entry) -> Availability {
-        match self.switched_off.iter().find(|(id, _)| *id == entry.id) {
+    /// Whether `backend` can be used on this machine, by this user's settings.
+    pub fn availability(&self, backend: &BuiltBackend) -> Availability {
+        match self.switched_off.iter().find(|(id, _)| *id == backend.known.id) {
             Some((_, reason)) => Availability::Unavailable(reason.clone()),
-            None => (entry.availability)(),
+            None => (backend.availability)(),
         }
     }
 
@@ -157,50 +155,43 @@ impl Registry {
         let names: Vec<&str> =
             named.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         if names.is_empty() {
-            let available = self.entries.iter().filter(|&e| self.availability(e) == Availability::Available);
-            return Ok(available.fold(BackendId::CPU.bit(), |bits, entry| bits | entry.id.bit()));
+            let available =
+                self.backends.iter().filter(|&backend| self.availability(backend) == Availability::Available);
+            return Ok(available.fold(BackendId::CPU.bit(), |bits, backend| bits | backend.known.id.bit()));
         }
         let mut bits = BackendId::CPU.bit();
         for name in names {
-            let entry = self.find(name)?;
-            if let Availability::Unavailable(reason) = self.availability(entry) {
+            let backend = self.find(name)?;
+            if let Availability::Unavailable(reason) = self.availability(backend) {
                 return Err(FenceError::NotAvailable { name: name.to_owned(), reason });
             }
-            bits |= entry.id.bit();
+            bits |= backend.known.id.bit();
         }
         Ok(bits)
     }
 
-    fn find(&self, name: &str) -> Result<&Entry, FenceError> {
-        let same = |known: &str| known.eq_ignore_ascii_case(name);
-        let entry = self.entries.iter().find(|e| same(e.name) || e.aliases.iter().any(|alias| same(alias)));
-        if let Some(entry) = entry {
-            return Ok(entry);
+    fn find(&self, name: &str) -> Result<&BuiltBackend, FenceError> {
+        if let Some(backend) = self.backends.iter().find(|backend| backend.known.is_called(name)) {
+            return Ok(backend);
         }
-        match KNOWN.iter().find(|k| same(k.name) || k.aliases.iter().any(|alias| same(alias))) {
+        let built = || self.backends.iter().map(|backend| backend.known);
+        match KnownBackend::ALL.iter().find(|known| known.is_called(name)) {
             Some(known) => Err(FenceError::NotInThisBuild {
                 name: name.to_owned(),
                 reason: known.absent,
-                present: self.names(),
+                present: names(built()),
             }),
-            None => Err(FenceError::Unknown { name: name.to_owned(), known: self.known_names() }),
+            None => {
+                let others = built().filter(|backend| !KnownBackend::ALL.contains(backend));
+                let known = names(KnownBackend::ALL.into_iter().chain(others));
+                Err(FenceError::Unknown { name: name.to_owned(), known })
+            }
         }
     }
+}
 
-    fn names(&self) -> String {
-        self.entries.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
-    }
-
-    fn known_names(&self) -> String {
-        let mut names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
-        names.extend(
-            self.entries
-                .iter()
-                .map(|entry| entry.name)
-                .filter(|name| !KNOWN.iter().any(|known| known.name == *name)),
-        );
-        names.join(", ")
-    }
+fn names(backends: impl Iterator<Item = KnownBackend>) -> String {
+    backends.map(|backend| backend.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Why the user's choice of backends is refused.

@@ -10,24 +10,25 @@ fn nowhere() -> Availability {
     Availability::Unavailable("no driver is installed".to_owned())
 }
 
-fn entry(id: BackendId, availability: fn() -> Availability) -> Entry {
-    Entry::known(id, availability).unwrap()
+fn built(known: KnownBackend, availability: fn() -> Availability) -> BuiltBackend {
+    BuiltBackend { known, availability }
 }
 
 /// A build with all but CUDA, on a machine without Metal.
 fn registry() -> Registry {
     Registry::new(vec![
-        entry(BackendId::CPU, here),
-        entry(BackendId::VULKAN, here),
-        entry(BackendId::METAL, nowhere),
+        built(KnownBackend::CPU, here),
+        built(KnownBackend::VULKAN, here),
+        built(KnownBackend::METAL, nowhere),
     ])
 }
 
 #[test]
 fn the_registered_set_and_priority_order_are_pinned() {
-    let rows: Vec<_> = KNOWN.iter().map(|known| (known.id.0, known.name, known.priority)).collect();
+    let rows: Vec<_> =
+        KnownBackend::ALL.iter().map(|known| (known.id.0, known.name, known.priority)).collect();
     assert_eq!(rows, [(0, "cpu", 100), (1, "metal", 300), (2, "cuda", 200), (3, "vulkan", 150)]);
-    let all = KNOWN.iter().map(|known| entry(known.id, here)).collect();
+    let all = KnownBackend::ALL.map(|known| built(known, here)).to_vec();
     let order = Registry::new(all).by_priority();
     assert_eq!(order, [BackendId::METAL, BackendId::CUDA, BackendId::VULKAN, BackendId::CPU]);
     assert_eq!(builtin().by_priority(), [BackendId::CPU]);
@@ -35,9 +36,11 @@ fn the_registered_set_and_priority_order_are_pinned() {
 
 #[test]
 fn equal_priorities_are_ordered_by_id() {
-    let twin =
-        |id: u8| Entry { id: BackendId(id), name: "twin", aliases: &[], priority: 100, availability: here };
-    let order = Registry::new(vec![twin(9), entry(BackendId::CPU, here), twin(8)]).by_priority();
+    let twin = |id: u8| {
+        let known = KnownBackend { id: BackendId(id), name: "twin", priority: 100, ..KnownBackend::CPU };
+        built(known, here)
+    };
+    let order = Registry::new(vec![twin(9), built(KnownBackend::CPU, here), twin(8)]).by_priority();
     assert_eq!(order, [BackendId::CPU, BackendId(8), BackendId(9)]);
 }
 
