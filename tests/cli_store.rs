@@ -56,6 +56,21 @@ fn there_is_no_progress_bar_without_a_terminal() {
     assert!(!output.stderr.contains(&b'\r') && !output.stderr.contains(&b'\x1b'), "{}", stderr(&output));
 }
 
+/// Starts `minfer pull hf:o/r/m.gguf` and waits until `n_bytes` are on disk.
+#[cfg(unix)]
+fn pull_until(store: &Path, hub: &Hub, n_bytes: u64) -> std::process::Child {
+    let mut command = with_store(store, hub);
+    command.args(["pull", "hf:o/r/m.gguf"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().unwrap();
+    let part = store.join("hf/o/r/m.gguf.part");
+    let start = Instant::now();
+    while std::fs::metadata(&part).map_or(0, |meta| meta.len()) < n_bytes {
+        assert!(start.elapsed() < Duration::from_secs(30), "the download does not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
 #[cfg(unix)]
 #[test]
 fn one_interrupt_stops_a_stalled_download_within_a_second_and_keeps_the_part() {
@@ -66,15 +81,7 @@ fn one_interrupt_stops_a_stalled_download_within_a_second_and_keeps_the_part() {
         if index == 0 { Reply { cut_after: Some(200_000), stall: true, ..reply } } else { reply }
     });
     let dir = tempfile::tempdir().unwrap();
-    let mut command = with_store(dir.path(), &hub);
-    let mut child =
-        command.args(["pull", "hf:o/r/m.gguf"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let part = dir.path().join("hf/o/r/m.gguf.part");
-    let start = Instant::now();
-    while std::fs::metadata(&part).map_or(0, |meta| meta.len()) < 200_000 {
-        assert!(start.elapsed() < Duration::from_secs(30), "the download does not start");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut child = pull_until(dir.path(), &hub, 200_000);
     let pid = i32::try_from(child.id()).unwrap();
     let signal = Instant::now();
     // SAFETY: sends a signal to the child that this test started and has not waited for.
@@ -95,15 +102,7 @@ fn a_killed_download_leaves_no_file_with_the_final_name() {
         ..Reply::ranged(request, &fake_model(300_000)).cut(100_000)
     });
     let dir = tempfile::tempdir().unwrap();
-    let mut command = with_store(dir.path(), &hub);
-    let mut child =
-        command.args(["pull", "hf:o/r/m.gguf"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let part = dir.path().join("hf/o/r/m.gguf.part");
-    let start = Instant::now();
-    while std::fs::metadata(&part).map_or(0, |meta| meta.len()) < 100_000 {
-        assert!(start.elapsed() < Duration::from_secs(30), "the download does not start");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut child = pull_until(dir.path(), &hub, 100_000);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!dir.path().join("hf/o/r/m.gguf").exists());

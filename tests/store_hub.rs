@@ -155,6 +155,18 @@ fn a_web_page_is_no_model() {
     }
 }
 
+/// Puts bytes in progress where an earlier attempt would have left them.
+fn leave_part(store: &Path, hub: &Hub, bytes: &[u8]) {
+    let part = store.join("hf/o/r/m.gguf.part");
+    std::fs::create_dir_all(part.parent().unwrap()).unwrap();
+    std::fs::write(&part, bytes).unwrap();
+    let meta = format!(
+        "{{\"url\":\"{}/o/r/resolve/main/m.gguf\",\"etag\":\"\\\"v\\\"\",\"packages_done\":0,\"packages_bytes\":0}}",
+        hub.url
+    );
+    std::fs::write(part.with_extension("part.json"), meta).unwrap();
+}
+
 #[test]
 fn a_whole_part_needs_no_byte_more() {
     let body = fake_model(1000);
@@ -163,14 +175,7 @@ fn a_whole_part_needs_no_byte_more() {
         Reply::ranged(request, &served).with("X-Linked-Etag", format!("\"{digest}\""))
     });
     let dir = tempfile::tempdir().unwrap();
-    let part = dir.path().join("hf/o/r/m.gguf.part");
-    std::fs::create_dir_all(part.parent().unwrap()).unwrap();
-    std::fs::write(&part, &body).unwrap();
-    let meta = format!(
-        "{{\"url\":\"{}/o/r/resolve/main/m.gguf\",\"etag\":\"\\\"v\\\"\",\"packages_done\":0,\"packages_bytes\":0}}",
-        hub.url
-    );
-    std::fs::write(dir.path().join("hf/o/r/m.gguf.part.json"), meta).unwrap();
+    leave_part(dir.path(), &hub, &body);
     assert_eq!(std::fs::read(pull(dir.path(), &hub, FILE).unwrap()).unwrap(), body);
     assert_eq!(hub.requests().len(), 1, "the 416 answer says that all is there");
 }
@@ -183,14 +188,7 @@ fn leftovers_of_another_file_do_not_spoil_the_download() {
         Reply::ranged(request, &served).with("X-Linked-Etag", format!("\"{digest}\""))
     });
     let dir = tempfile::tempdir().unwrap();
-    let part = dir.path().join("hf/o/r/m.gguf.part");
-    std::fs::create_dir_all(part.parent().unwrap()).unwrap();
-    let meta = format!(
-        "{{\"url\":\"{}/o/r/resolve/main/m.gguf\",\"etag\":\"\\\"v\\\"\",\"packages_done\":0,\"packages_bytes\":0}}",
-        hub.url
-    );
-    std::fs::write(&part, b"GGUF from somewhere else").unwrap();
-    std::fs::write(dir.path().join("hf/o/r/m.gguf.part.json"), meta).unwrap();
+    leave_part(dir.path(), &hub, b"GGUF from somewhere else");
     assert_eq!(std::fs::read(pull(dir.path(), &hub, FILE).unwrap()).unwrap(), body);
 }
 
