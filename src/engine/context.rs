@@ -3,8 +3,8 @@
 use super::step::{Step, graph_type, sequences};
 use super::{Batch, BatchToken, Engine, EngineError, Logits, logits, memory};
 use crate::graph::{
-    AssignQuery, BackendSet, CParams, Census, Executable, GraphCache, GraphParams, GraphType, KvFormat,
-    Observer, PAGE_TOKENS,
+    AssignQuery, BackendSet, CParams, Executable, GraphCache, GraphParams, GraphType, KvFormat, Observer,
+    PAGE_TOKENS,
 };
 use crate::kv::KvPages;
 
@@ -133,11 +133,6 @@ impl Context {
     /// What the graph of a step is a function of: `n_tokens` tokens of which `n_out` need logits.
     pub fn params(&self, n_tokens: usize, n_out: usize, gtype: GraphType) -> GraphParams {
         GraphParams { n_tokens, n_out, gtype, cparams: self.cparams, weights_version: 0 }
-    }
-
-    /// Nodes by op and backend of the graph of `params`.
-    pub fn census(&mut self, params: &GraphParams) -> Result<Census, EngineError> {
-        Ok(self.executable(params)?.census())
     }
 
     /// The graph of `params`, ready to run: cached, or built now.
