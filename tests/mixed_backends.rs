@@ -1,5 +1,5 @@
-//! Whole models on two backends at once: the CPU's kernels under two ids, each with a pool and KV regions of its own. Wherever the
-//! nodes go, the results are those of one backend alone, and exactly the planned copies are made.
+//! Whole models on two backends at once: the CPU's kernels under two ids, each with a pool and KV regions of its
+//! own. Wherever the nodes go, the results are those of one backend alone, and exactly the planned copies are made.
 
 mod support;
 
@@ -14,6 +14,7 @@ use minfer::threads::ThreadPool;
 use minfer::vec_ops::Isa;
 use support::reference;
 
+/// An id other than the CPU's, to stand for a device.
 const DEVICE: BackendId = BackendId::VULKAN;
 const N_TOKENS: usize = 37;
 const N_CTX: usize = 64;
@@ -69,14 +70,19 @@ impl Loaded {
         Policy { order: vec![DEVICE, BackendId::CPU], fence: u32::MAX, gpu_layers, n_layer }
     }
 
-    /// The logits after a prompt and after one more token, with `gpu_layers` blocks on the device and `place` having a say
-    /// on every node first; and the number of splits of the prompt's graph.
-    fn logits(&self, gpu_layers: usize, place: &dyn Fn(&Node) -> Option<BackendId>) -> (Vec<Vec<f32>>, usize) {
+    /// The logits after a prompt and after one more token, with `gpu_layers` blocks on the device and `place` having
+    /// a say on every node first; and the number of splits of the prompt's graph.
+    fn logits(
+        &self,
+        gpu_layers: usize,
+        place: &dyn Fn(&Node) -> Option<BackendId>,
+    ) -> (Vec<Vec<f32>>, usize) {
         let (mut set, policy) = (self.backends(), self.policy(gpu_layers));
         let (mut rows, mut n_splits) = (Vec::new(), Vec::new());
         for (first, n_tokens) in [(0, N_TOKENS), (N_TOKENS, 1)] {
             let params = self.params(n_tokens, gpu_layers);
-            let mut graph = self.model.build(&params, &AssignQuery { set: &set, policy: &policy }).expect("built");
+            let mut graph =
+                self.model.build(&params, &AssignQuery { set: &set, policy: &policy }).expect("built");
             for node in &mut graph.nodes {
                 node.backend = place(node);
             }
@@ -158,7 +164,9 @@ fn explicit_placements_of_any_node_give_the_bits_of_one_backend() {
     for name in MODELS {
         let loaded = Loaded::tiny(name);
         let (alone, _) = loaded.logits(0, &|_| None);
-        for (what, kind) in [("matmuls", OpKind::MatMul), ("norms", OpKind::RmsNorm), ("attention", OpKind::Attn)] {
+        for (what, kind) in
+            [("matmuls", OpKind::MatMul), ("norms", OpKind::RmsNorm), ("attention", OpKind::Attn)]
+        {
             let place = |node: &Node| (node.op.kind() == kind).then_some(DEVICE);
             let (mixed, n_splits) = loaded.logits(0, &place);
             assert_eq!(mixed, alone, "{name}: {what} on the device");
@@ -166,7 +174,7 @@ fn explicit_placements_of_any_node_give_the_bits_of_one_backend() {
         }
         let every_third = |node: &Node| {
             let free = !matches!(node.op.storage(), Storage::Kv(_) | Storage::Alias { .. });
-            (free && node.op.kind() != OpKind::Attn && node.id.index() % 3 == 0).then_some(DEVICE)
+            (free && node.op.kind() != OpKind::Attn && node.id.index().is_multiple_of(3)).then_some(DEVICE)
         };
         assert_eq!(loaded.logits(0, &every_third).0, alone, "{name}: every third node on the device");
     }
