@@ -4,7 +4,7 @@
 
 mod program;
 
-use program::{json, minfer, model, reference, stderr, stdout, tiny};
+use program::{json, minfer, model, reference_json, stderr, stdout, tiny};
 use serde_json::Value;
 
 /// A model of f32 weights, so that the reference can be met closely.
@@ -12,7 +12,7 @@ const EXACT: &str = "qwen2-yarn-f32";
 
 /// The reference of the prompt called `text`.
 fn expected() -> Value {
-    reference("tiny/expected.json")[EXACT]["prompts"][0].clone()
+    reference_json("tiny/expected.json")[EXACT]["prompts"][0].clone()
 }
 
 fn ids_argument(ids: &Value) -> String {

@@ -19,10 +19,6 @@ fn prompt() -> Vec<u32> {
     ids(&json("tiny/expected.json")[MODEL]["prompts"][0]["ids"])
 }
 
-fn greedy() -> SamplerOptions {
-    SamplerOptions { temperature: 0.0, ..SamplerOptions::default() }
-}
-
 /// Tokens at most, and no end-of-generation token ends it.
 fn at_most(n: usize) -> GenerateOptions {
     GenerateOptions { max_tokens: Some(n), ignore_eog: true, ..GenerateOptions::default() }
@@ -53,12 +49,12 @@ fn generate(
 #[test]
 fn a_stop_string_ends_the_answer_and_no_part_of_it_is_shown() {
     let mut context = context(&tiny(MODEL), KvFormat::F16);
-    let (free, _) = generate(&mut context, greedy(), &at_most(60));
+    let (free, _) = generate(&mut context, SamplerOptions::greedy(), &at_most(60));
     let characters: Vec<char> = free.text.chars().collect();
     for (start, len) in [(5, 3), (11, 6), (20, 9)] {
         let stop: String = characters[start..start + len].iter().collect();
         let options = GenerateOptions { stop: vec![String::new(), stop.clone()], ..at_most(60) };
-        let (answer, pieces) = generate(&mut context, greedy(), &options);
+        let (answer, pieces) = generate(&mut context, SamplerOptions::greedy(), &options);
         let expected = &free.text[..free.text.find(&stop).expect("it is a part")];
         assert_eq!(answer.text, expected, "stop {stop:?}");
         assert_eq!(pieces.concat(), expected);
@@ -69,7 +65,8 @@ fn a_stop_string_ends_the_answer_and_no_part_of_it_is_shown() {
 #[test]
 fn pieces_are_the_text_and_the_text_is_what_the_tokens_spell() {
     let engine = tiny(MODEL);
-    let (answer, pieces) = generate(&mut context(&engine, KvFormat::F16), greedy(), &at_most(60));
+    let (answer, pieces) =
+        generate(&mut context(&engine, KvFormat::F16), SamplerOptions::greedy(), &at_most(60));
     assert_eq!(pieces.concat(), answer.text);
     assert_eq!(answer.text, engine.tokenizer().decode(&answer.ids));
     assert!(pieces.iter().all(|piece| !piece.is_empty()));
@@ -84,7 +81,7 @@ fn every_end_of_generation_token_stops_and_is_not_shown() {
     let ends = engine.tokenizer().ends_of_generation().to_vec();
     assert!(!ends.is_empty());
     for id in ends {
-        let sampling = SamplerOptions { logit_bias: vec![(id, 1e6)], ..greedy() };
+        let sampling = SamplerOptions { logit_bias: vec![(id, 1e6)], ..SamplerOptions::greedy() };
         let options = GenerateOptions { max_tokens: Some(5), ..GenerateOptions::default() };
         let (answer, pieces) = generate(&mut context, sampling.clone(), &options);
         assert_eq!((answer.finish, answer.ids.len(), pieces.len()), (FinishReason::Stop, 0, 0), "token {id}");
@@ -95,7 +92,8 @@ fn every_end_of_generation_token_stops_and_is_not_shown() {
 
 #[test]
 fn zero_tokens_asked_for_are_zero_tokens() {
-    let (answer, pieces) = generate(&mut context(&tiny(MODEL), KvFormat::F16), greedy(), &at_most(0));
+    let (answer, pieces) =
+        generate(&mut context(&tiny(MODEL), KvFormat::F16), SamplerOptions::greedy(), &at_most(0));
     assert_eq!((answer.ids.len(), pieces.len(), answer.finish), (0, 0, FinishReason::Length));
 }
 
@@ -105,11 +103,11 @@ fn a_full_context_ends_the_answer_with_length() {
     let options = ContextOptions { n_ctx: Some(64), ..ContextOptions::default() };
     let mut context = engine.context(&options).expect("it fits");
     let unlimited = GenerateOptions { ignore_eog: true, ..GenerateOptions::default() };
-    let (answer, _) = generate(&mut context, greedy(), &unlimited);
+    let (answer, _) = generate(&mut context, SamplerOptions::greedy(), &unlimited);
     assert_eq!((prompt().len() + answer.ids.len(), answer.finish), (64, FinishReason::Length));
     let mut session = Session::open(&mut context).expect("the sequence was closed");
     let generator = Generator {
-        sampler: &mut Sampler::new(greedy()).expect("in range"),
+        sampler: &mut Sampler::new(SamplerOptions::greedy()).expect("in range"),
         options: &unlimited,
         cancel: &AtomicBool::new(false),
         on_piece: &mut |_| ControlFlow::Continue(()),
@@ -121,13 +119,13 @@ fn a_full_context_ends_the_answer_with_length() {
 #[test]
 fn a_cancelled_answer_leaves_a_session_that_goes_on() {
     let mut context = context(&tiny(MODEL), KvFormat::F16);
-    let (whole, _) = generate(&mut context, greedy(), &at_most(30));
+    let (whole, _) = generate(&mut context, SamplerOptions::greedy(), &at_most(30));
     let mut session = Session::open(&mut context).expect("a free sequence");
     let cancel = AtomicBool::new(false);
     for by_flag in [true, false] {
         let mut n_pieces = 0;
         let generator = Generator {
-            sampler: &mut Sampler::new(greedy()).expect("in range"),
+            sampler: &mut Sampler::new(SamplerOptions::greedy()).expect("in range"),
             options: &at_most(30),
             cancel: &cancel,
             on_piece: &mut |_| {
@@ -142,7 +140,7 @@ fn a_cancelled_answer_leaves_a_session_that_goes_on() {
         cancel.store(false, Ordering::Relaxed);
     }
     let generator = Generator {
-        sampler: &mut Sampler::new(greedy()).expect("in range"),
+        sampler: &mut Sampler::new(SamplerOptions::greedy()).expect("in range"),
         options: &at_most(30),
         cancel: &cancel,
         on_piece: &mut |_| ControlFlow::Continue(()),

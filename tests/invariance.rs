@@ -120,7 +120,7 @@ fn threads_chunks_and_neighbours_do_not_change_a_bit_of_the_logits() {
 
 #[test]
 #[ignore = "needs MINFER_TEST_MODELS"]
-fn threads_chunks_and_neighbours_do_not_change_a_bit_of_real_models() {
+fn threads_chunks_and_neighbours_do_not_change_a_bit_in_test_models() {
     let dir = PathBuf::from(std::env::var("MINFER_TEST_MODELS").expect("MINFER_TEST_MODELS names a folder"));
     for name in ["smollm2-135m", "qwen2.5-coder-0.5b"] {
         check(&dir.join(format!("{name}.gguf")), 40);

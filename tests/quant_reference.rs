@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::fs;
-use std::path::PathBuf;
+mod support;
 
 use minfer::tensor::DType;
 use minfer::vec_ops::scalar::dequant::dequantise_row;
@@ -11,9 +10,8 @@ use minfer::vec_ops::scalar::dequant::dequantise_row;
 const N_ROWS: usize = 8;
 const ROW_LEN: usize = 512;
 
-fn reference(file: &str) -> Vec<u8> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/reference/quant").join(file);
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+fn rows(file: &str) -> Vec<u8> {
+    std::fs::read(support::reference(&format!("quant/{file}"))).unwrap()
 }
 
 /// Every stored type that has reference rows: all but F32, whose rows are `input.f32` itself, and I32, which
@@ -45,14 +43,14 @@ fn every_type_decodes_to_the_bits_ggml_gives() {
     assert_eq!(types.len(), 15);
     for dtype in types {
         let mut out = vec![f32::NAN; N_ROWS * ROW_LEN];
-        dequantise_row(dtype, &reference(&format!("{dtype}.bin")), &mut out);
-        assert_same_bits(dtype, &out, &bits_of(&reference(&format!("{dtype}.f32"))));
+        dequantise_row(dtype, &rows(&format!("{dtype}.bin")), &mut out);
+        assert_same_bits(dtype, &out, &bits_of(&rows(&format!("{dtype}.f32"))));
     }
 }
 
 #[test]
 fn f32_passes_through_unchanged() {
-    let bytes = reference("input.f32");
+    let bytes = rows("input.f32");
     let mut out = vec![f32::NAN; N_ROWS * ROW_LEN];
     dequantise_row(DType::F32, &bytes, &mut out);
     assert_same_bits(DType::F32, &out, &bits_of(&bytes));
@@ -61,9 +59,9 @@ fn f32_passes_through_unchanged() {
 #[test]
 fn a_row_decodes_alone_and_at_an_odd_address() {
     for dtype in types_with_reference() {
-        let bytes = reference(&format!("{dtype}.bin"));
+        let bytes = rows(&format!("{dtype}.bin"));
         let row_bytes = bytes.len() / N_ROWS;
-        let expected = bits_of(&reference(&format!("{dtype}.f32")));
+        let expected = bits_of(&rows(&format!("{dtype}.f32")));
         for row in 0..N_ROWS {
             let mut shifted = vec![0xaa; 1];
             shifted.extend_from_slice(&bytes[row * row_bytes..][..row_bytes]);
@@ -78,7 +76,7 @@ fn a_row_decodes_alone_and_at_an_odd_address() {
 fn all_zero_q4_0_and_q5_0_rows_are_negative_zeros() {
     const ZERO_ROW: usize = 2;
     for dtype in [DType::Q4_0, DType::Q5_0] {
-        let bytes = reference(&format!("{dtype}.bin"));
+        let bytes = rows(&format!("{dtype}.bin"));
         let row_bytes = bytes.len() / N_ROWS;
         let mut out = vec![f32::NAN; ROW_LEN];
         dequantise_row(dtype, &bytes[ZERO_ROW * row_bytes..][..row_bytes], &mut out);

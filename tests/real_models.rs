@@ -10,8 +10,6 @@
 
 mod support;
 
-use std::path::PathBuf;
-
 use minfer::engine::{Batch, Context, ContextOptions, arg_max, log_sum_exp};
 use minfer::graph::KvFormat;
 use minfer::text::Specials;
@@ -22,12 +20,8 @@ use support::*;
 /// Arg-max must agree where the reference's best token leads by more than this: below it, 8-bit activations may decide.
 const CLEAR_MARGIN: f64 = 0.3;
 
-fn dir() -> PathBuf {
-    PathBuf::from(std::env::var("MINFER_TEST_MODELS").expect("MINFER_TEST_MODELS names a folder"))
-}
-
 fn open(name: &str) -> (Context, Value) {
-    let engine = load(&dir().join(format!("{name}.gguf")), default_threads());
+    let engine = load(&in_test_models(&format!("{name}.gguf")), default_threads());
     (context(&engine, KvFormat::F16), json(&format!("models/{name}.json")))
 }
 
@@ -103,7 +97,7 @@ fn assert_exact_kl(name: &str) {
     let (mut at_positions, mut at_steps) = (Vec::new(), Vec::new());
     for prompt in prompts(&model) {
         let file = format!("full-logits/{name}.{}.npy", prompt["name"].as_str().expect("a name"));
-        let (shape, values) = npy(&dir().join(file));
+        let (shape, values) = npy(&in_test_models(&file));
         let expected: Vec<&[f32]> = values.chunks_exact(shape[1]).collect();
         let (rows, steps) = run(&mut context, prompt);
         assert_eq!(expected.len(), rows.len() + steps.len());
@@ -127,7 +121,7 @@ fn assert_exact_kl(name: &str) {
 fn assert_perplexity(name: &str) {
     /// Enough to tell a broken engine from a working one, and little enough to wait for.
     const N_CHUNKS: usize = 8;
-    let engine = load(&dir().join(format!("{name}.gguf")), default_threads());
+    let engine = load(&in_test_models(&format!("{name}.gguf")), default_threads());
     let options = ContextOptions { n_ctx: Some(512), ..ContextOptions::default() };
     let mut context = engine.context(&options).expect("the context fits");
     let expected = &json("ppl/ppl.json")["models"][name];

@@ -98,8 +98,7 @@ fn greedy_text_follows_the_reference_while_its_margins_are_clear() {
         let n_clear = margins.iter().take_while(|&&m| m > margin).count();
         let mut context = context(&tiny(&name), KvFormat::F32);
         let mut session = Session::open(&mut context).expect("a free sequence");
-        let mut sampler =
-            Sampler::new(SamplerOptions { temperature: 0.0, ..Default::default() }).expect("in range");
+        let mut sampler = Sampler::new(SamplerOptions::greedy()).expect("in range");
         let options = GenerateOptions { max_tokens: Some(32), ignore_eog: true, ..Default::default() };
         let generator = Generator {
             sampler: &mut sampler,

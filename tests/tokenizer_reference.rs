@@ -1,44 +1,26 @@
 //! Token ids against llama.cpp's, recorded in `tests/reference/tokenizer`.
 
-use std::path::{Path, PathBuf};
+mod support;
 
-use minfer::gguf::{Gguf, GgufBuilder, Metadata, OpenOptions, StrArray, Value};
+use minfer::gguf::{Gguf, GgufBuilder, Metadata, StrArray, Value};
 use minfer::text::{Specials, Tokenizer, TokenizerError, Vocab};
 use serde_json::Value as Json;
+use support::{ids, in_test_models, json, reference};
 
-fn reference() -> Json {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/tokenizer/tokenizer_shared.json");
-    serde_json::from_str(&std::fs::read_to_string(path).expect("committed file")).expect("valid JSON")
-}
-
-fn tiny(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/tiny").join(name)
-}
-
-fn real(name: &str) -> PathBuf {
-    let folder = std::env::var_os("MINFER_TEST_MODELS").expect("MINFER_TEST_MODELS names a folder of models");
-    Path::new(&folder).join(name)
-}
-
-fn open(path: &Path) -> Tokenizer {
-    let file = Gguf::open(path, &OpenOptions::default()).expect("valid file");
-    Tokenizer::new(Vocab::from_metadata(file.metadata()).expect("complete metadata"))
-        .expect("usable vocabulary")
-}
-
-fn ids(value: &Json) -> Vec<u32> {
-    value.as_array().expect("list of ids").iter().map(|id| id.as_u64().expect("id") as u32).collect()
+fn expectations() -> Json {
+    json("tokenizer/tokenizer_shared.json")
 }
 
 fn unhex(value: &Json) -> Vec<u8> {
     let digits = value.as_str().expect("hex digits");
     (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).expect("hex")).collect()
 }
+
 /// Every recorded string, with and without special parsing, and every lossy byte string.
 fn check_strings(vocab: &str, tokenizer: &Tokenizer) {
-    let reference = reference();
+    let expectations = expectations();
     let mut n_checked = 0;
-    for string in reference["strings"].as_array().expect("list") {
+    for string in expectations["strings"].as_array().expect("list") {
         let text = String::from_utf8(unhex(&string["utf8_hex"])).expect("UTF-8");
         let expected = &string[vocab];
         let plain = ids(&expected["plain"]);
@@ -47,7 +29,7 @@ fn check_strings(vocab: &str, tokenizer: &Tokenizer) {
         assert_eq!(tokenizer.encode(&text, Specials::Parse).expect("short"), special, "special {text:?}");
         n_checked += 1;
     }
-    for bytes in reference["raw_bytes"].as_array().expect("list") {
+    for bytes in expectations["raw_bytes"].as_array().expect("list") {
         let raw = unhex(&bytes["hex"]);
         let expected = ids(&bytes[vocab]["lossy_text"]);
         assert_eq!(tokenizer.encode_bytes(&raw, Specials::Plain).expect("short"), expected, "{raw:x?}");
@@ -57,7 +39,7 @@ fn check_strings(vocab: &str, tokenizer: &Tokenizer) {
 
 /// Ids with a role, and which ids end a generation or are control tokens.
 fn check_roles(vocab: &str, tokenizer: &Tokenizer) {
-    let expected = &reference()["vocabs"][vocab];
+    let expected = &expectations()["vocabs"][vocab];
     assert_eq!(tokenizer.n_vocab() as u64, expected["n_vocab"].as_u64().expect("number"));
     let id = |role: &Json| role.as_u64().map(|id| id as u32);
     let found = *tokenizer.ids();
@@ -78,7 +60,7 @@ fn check_roles(vocab: &str, tokenizer: &Tokenizer) {
 
 /// Bytes of all ids of a text are the text again, also when streamed.
 fn check_round_trip(vocab: &str, tokenizer: &Tokenizer) {
-    for string in reference()["strings"].as_array().expect("list") {
+    for string in expectations()["strings"].as_array().expect("list") {
         let text = String::from_utf8(unhex(&string["utf8_hex"])).expect("UTF-8");
         let ids = tokenizer.encode(&text, Specials::Plain).expect("short");
         let bytes: Vec<u8> = ids.iter().flat_map(|&id| tokenizer.token_bytes(id)).copied().collect();
@@ -94,7 +76,7 @@ fn check_round_trip(vocab: &str, tokenizer: &Tokenizer) {
 
 #[test]
 fn tiny_vocabulary_matches_llama_cpp() {
-    let tokenizer = open(&tiny("qwen2-untied-f32.gguf"));
+    let tokenizer = support::tokenizer(&reference("tiny/qwen2-untied-f32.gguf"));
     assert_eq!(tokenizer.warnings(), [] as [&str; 0]);
     check_roles("tiny", &tokenizer);
     check_strings("tiny", &tokenizer);
@@ -104,7 +86,7 @@ fn tiny_vocabulary_matches_llama_cpp() {
 #[test]
 #[ignore = "needs MINFER_TEST_MODELS"]
 fn qwen2_vocabulary_matches_llama_cpp() {
-    let tokenizer = open(&real("qwen2.5-coder-0.5b.gguf"));
+    let tokenizer = support::tokenizer(&in_test_models("qwen2.5-coder-0.5b.gguf"));
     check_roles("qwen2", &tokenizer);
     check_strings("qwen2", &tokenizer);
     check_round_trip("qwen2", &tokenizer);
@@ -116,7 +98,7 @@ fn qwen2_vocabulary_matches_llama_cpp() {
 #[test]
 #[ignore = "needs MINFER_TEST_MODELS"]
 fn smollm_vocabulary_matches_llama_cpp() {
-    let tokenizer = open(&real("smollm2-135m.gguf"));
+    let tokenizer = support::tokenizer(&in_test_models("smollm2-135m.gguf"));
     check_roles("smollm", &tokenizer);
     check_strings("smollm", &tokenizer);
     check_round_trip("smollm", &tokenizer);
@@ -124,9 +106,10 @@ fn smollm_vocabulary_matches_llama_cpp() {
 
 #[test]
 fn bos_is_added_where_the_model_asks_for_it() {
-    let reference = reference();
-    let add_bos = &reference["add_bos"];
-    let tokenizer = open(&tiny(add_bos["file"].as_str().expect("file name")));
+    let expectations = expectations();
+    let add_bos = &expectations["add_bos"];
+    let tokenizer =
+        support::tokenizer(&reference(&format!("tiny/{}", add_bos["file"].as_str().expect("file name"))));
     assert!(tokenizer.add_bos());
     for case in add_bos["cases"].as_array().expect("list") {
         let text = case["text"].as_str().expect("text");
@@ -224,7 +207,7 @@ fn a_model_may_have_several_ends_and_no_default_one() {
 #[test]
 fn a_file_with_a_vocabulary_survives_a_round_trip_through_the_writer() {
     let bytes = GgufBuilder::new(small_metadata(&[("<end>", 3)], &[])).to_bytes().expect("small");
-    let file = minfer::gguf::Gguf::from_bytes(&bytes).expect("valid");
+    let file = Gguf::from_bytes(&bytes).expect("valid");
     let tokenizer = build(file.metadata()).expect("usable");
     assert_eq!(tokenizer.encode("a<end>b", Specials::Parse).expect("short"), [0, 26, 1]);
 }
@@ -232,7 +215,7 @@ fn a_file_with_a_vocabulary_survives_a_round_trip_through_the_writer() {
 /// A megabyte of the same thing, and of anything, takes time in proportion.
 #[test]
 fn long_uniform_texts_are_encoded_in_bounded_time() {
-    let tokenizer = open(&tiny("qwen2-untied-f32.gguf"));
+    let tokenizer = support::tokenizer(&reference("tiny/qwen2-untied-f32.gguf"));
     let n = 1 << 20;
     let mut state = 1u32;
     let random: String = std::iter::repeat_with(|| {

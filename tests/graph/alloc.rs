@@ -1,3 +1,5 @@
+//! Buffers: what shares one, what must not, what is kept, and what a budget refuses.
+
 use minfer::backends::null::Claims;
 use minfer::error::Hint;
 use minfer::graph::*;

@@ -1,3 +1,5 @@
+//! Which backend each node gets.
+
 use minfer::backends::null::Claims;
 use minfer::graph::*;
 

@@ -1,3 +1,5 @@
+//! Which compiled graphs are kept, and which are built anew.
+
 use minfer::graph::*;
 
 use crate::common::*;

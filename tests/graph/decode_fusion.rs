@@ -1,3 +1,5 @@
+//! The fusions that the builder makes for one token on a device.
+
 use minfer::backends::null::Claims;
 use minfer::graph::*;
 

@@ -1,3 +1,5 @@
+//! Steps on the arithmetic backend.
+
 use minfer::graph::*;
 use minfer::tensor::Shape;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! The fusion pass.
+
 use minfer::backends::null::Claims;
 use minfer::graph::*;
 

@@ -1,3 +1,5 @@
+//! Which backends there are, in what order, and what a user may name.
+
 use minfer::backends::builtin;
 use minfer::error::Hint;
 use minfer::graph::*;

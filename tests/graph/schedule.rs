@@ -1,3 +1,5 @@
+//! Splits, and the copies between them.
+
 use minfer::backends::null::Claims;
 use minfer::graph::*;
 

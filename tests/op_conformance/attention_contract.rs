@@ -4,7 +4,7 @@ use minfer::graph::{BackendError, GraphError, KvFormat};
 use minfer::vec_ops::Isa;
 
 use crate::cases::attn::{N_VOCAB, Session, Spec, Token, spec};
-use crate::harness::{Target, cpu, targets};
+use crate::harness::{Target, targets};
 
 fn id(seq: usize, position: usize) -> i32 {
     ((seq * 97 + position * 31) % N_VOCAB) as i32
@@ -18,13 +18,6 @@ fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| x.to_bits()).collect()
 }
 
-fn target(isa: Isa, n_threads: usize) -> Target {
-    let mut target = targets().remove(0);
-    target.name = format!("CPU, {}, {n_threads} threads", isa.name());
-    target.make = Box::new(move |weights| Box::new(cpu(weights, isa, n_threads)));
-    target
-}
-
 #[test]
 fn prefill_chunks_single_tokens_and_batches_give_the_same_bits() {
     const N: usize = 420;
@@ -32,9 +25,9 @@ fn prefill_chunks_single_tokens_and_batches_give_the_same_bits() {
         for (format, window) in [(KvFormat::F16, None), (KvFormat::F32, Some(300))] {
             let spec = spec(14, 2, 64, 64, format, window);
             let row = spec.op.n_head * spec.op.head_dim_v;
-            let whole = bits(&Session::new(&spec, &target(isa, 1)).step(&tokens(0, 0..N)));
+            let whole = bits(&Session::new(&spec, &Target::cpu(isa, 1)).step(&tokens(0, 0..N)));
             for n_threads in [1, 2, 5] {
-                let target = target(isa, n_threads);
+                let target = Target::cpu(isa, n_threads);
                 for chunk in [N, 7, 1] {
                     let mut session = Session::new(&spec, &target);
                     let steps = tokens(0, 0..N);

@@ -24,11 +24,7 @@ pub(crate) fn targets() -> Vec<Target> {
     let mut targets = Vec::new();
     for isa in Isa::available() {
         for n_threads in [1, 3] {
-            targets.push(Target {
-                name: format!("CPU, {}, {n_threads} threads", isa.name()),
-                id: BackendId::CPU,
-                make: Box::new(move |weights| Box::new(cpu(weights, isa, n_threads))),
-            });
+            targets.push(Target::cpu(isa, n_threads));
         }
     }
     targets
@@ -40,6 +36,14 @@ pub(crate) fn cpu(weights: Arc<TensorMap>, isa: Isa, n_threads: usize) -> CpuBac
 }
 
 impl Target {
+    pub(crate) fn cpu(isa: Isa, n_threads: usize) -> Target {
+        Target {
+            name: format!("CPU, {}, {n_threads} threads", isa.name()),
+            id: BackendId::CPU,
+            make: Box::new(move |weights| Box::new(cpu(weights, isa, n_threads))),
+        }
+    }
+
     /// The target, with the CPU beside it for what the target does not claim.
     pub(crate) fn backends(&self, weights: &Arc<TensorMap>) -> BackendSet {
         let mut set = BackendSet::new();

@@ -17,7 +17,7 @@ pub fn model() -> PathBuf {
 }
 
 /// A JSON file of `tests/reference`.
-pub fn reference(path: &str) -> serde_json::Value {
+pub fn reference_json(path: &str) -> serde_json::Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference").join(path);
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }

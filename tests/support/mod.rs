@@ -1,15 +1,23 @@
-//! What the tests that run models share: reference files, and the arithmetic of comparing distributions.
+//! What several tests share: reference files, models, and the arithmetic of comparing distributions.
 #![allow(dead_code, unreachable_pub)]
 
 use std::path::{Path, PathBuf};
 
 use minfer::engine::{Batch, Context, ContextOptions, Engine, EngineOptions, log_sum_exp};
+use minfer::gguf::{Gguf, OpenOptions};
 use minfer::graph::KvFormat;
+use minfer::text::{Tokenizer, Vocab};
 use serde_json::Value;
 
 /// A file of `tests/reference`.
 pub fn reference(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference").join(path)
+}
+
+/// A file of the folder `MINFER_TEST_MODELS`.
+pub fn in_test_models(file: &str) -> PathBuf {
+    let folder = std::env::var_os("MINFER_TEST_MODELS").expect("MINFER_TEST_MODELS names a folder of models");
+    Path::new(&folder).join(file)
 }
 
 /// A JSON file of `tests/reference`.
@@ -40,6 +48,13 @@ pub fn npy(path: &Path) -> (Vec<usize>, Vec<f32>) {
     let values =
         bytes[start..].chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     (shape, values)
+}
+
+/// The tokenizer of a model file.
+pub fn tokenizer(path: &Path) -> Tokenizer {
+    let gguf = Gguf::open(path, &OpenOptions::default()).expect("the file is valid");
+    let vocab = Vocab::from_metadata(gguf.metadata()).expect("the metadata are complete");
+    Tokenizer::new(vocab).expect("the vocabulary is usable")
 }
 
 /// Loads a model with `n_threads` threads.
