@@ -59,7 +59,10 @@ fn list_siblings(client: &Client, endpoint: &str, repo: &str) -> Result<Vec<Remo
 fn remote_file(entry: &serde_json::Value, path_key: &str) -> Option<RemoteFile> {
     let path = entry[path_key].as_str().filter(|_| entry["type"] != "directory")?;
     // A listing is input from outside: a path that leads out of the store is not taken.
-    if path.split('/').any(|part| matches!(part, "" | "." | "..") || part.contains('\\')) {
+    if path
+        .split('/')
+        .any(|part| matches!(part, "" | "." | "..") || part.contains('\\') || part.contains(char::is_control))
+    {
         return None;
     }
     let lfs = &entry["lfs"];
@@ -92,5 +95,7 @@ mod tests {
     fn a_listing_cannot_lead_out_of_the_store() {
         let evil = serde_json::json!({"type": "file", "path": "../../x.gguf", "size": 1});
         assert!(remote_file(&evil, "path").is_none());
+        let escapes = serde_json::json!({"type": "file", "path": "a\u{1b}[31m.gguf", "size": 1});
+        assert!(remote_file(&escapes, "path").is_none());
     }
 }

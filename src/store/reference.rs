@@ -96,7 +96,9 @@ fn form(got: &str, expected: &'static str) -> ReferenceError {
 
 /// Refuses path parts that would leave the folder the path is appended to.
 fn check_parts(whole: &str, path: &str) -> Result<(), ReferenceError> {
-    let bad = |part: &str| matches!(part, "" | "." | "..") || part.contains(['\\', '\0']);
+    let bad = |part: &str| {
+        matches!(part, "" | "." | "..") || part.contains('\\') || part.contains(char::is_control)
+    };
     match path.split('/').any(bad) {
         true => Err(ReferenceError::Escapes { got: whole.to_string() }),
         false => Ok(()),
