@@ -1,12 +1,13 @@
 //! From what the user asks to token ids.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
 use super::error::CliError;
-use super::output::{note, read_stdin};
+use super::output::{read_stdin, warn};
 use crate::engine::Engine;
 use crate::text::chat::DateTime;
 use crate::text::{ChatTemplate, RenderInput, Specials};
@@ -18,6 +19,9 @@ pub(super) fn read_template(path: &Path) -> Result<String, CliError> {
 pub(super) fn prompt_from_stdin() -> Result<String, CliError> {
     let bytes = read_stdin("prompt")?;
     let text = String::from_utf8_lossy(&bytes);
+    if matches!(text, Cow::Owned(_)) {
+        warn("the prompt is not all UTF-8 text; the other bytes become U+FFFD");
+    }
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.is_empty() {
@@ -45,7 +49,7 @@ pub(super) fn prompt_ids(
         (false, Some(Err(_))) => return Err(CliError::NoTemplate { what: "the model's own cannot be used" }),
         (false, None) if system.is_some() => return Err(CliError::NoTemplate { what: "--system" }),
         (false, None) => {
-            note("warning: this model has no chat template; the prompt is continued as it is");
+            warn("this model has no chat template; the prompt is continued as it is");
             None
         }
     };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::args::{ContextArgs, DumpArgs, EngineArgs, ModelFlags, SamplingArgs};
 use super::error::CliError;
 use super::graph::dump;
-use super::output::{Output, note, size, stderr_is_terminal};
+use super::output::{Output, note, size, stderr_is_terminal, warn};
 use super::prompt::{prompt_from_stdin, prompt_ids, read_template};
 use super::setup::App;
 use super::watch::Watch;
@@ -150,7 +150,7 @@ fn names_a_model(text: &OsStr, store: Option<&Store>) -> bool {
 fn open_context(args: &RunArgs, app: &App, engine: &Engine, n_prompt: usize) -> Result<Context, CliError> {
     let n_ctx = args.context.n_ctx(n_prompt, max_tokens(args), engine.model().hparams.n_ctx_train);
     let context = engine.context(&app.context_options(n_ctx, args.context.kv))?;
-    context.warnings().iter().for_each(|warning| note(&format!("warning: {warning}")));
+    context.warnings().iter().for_each(|warning| warn(warning));
     if args.verbose {
         let model = engine.model();
         note(&format!(

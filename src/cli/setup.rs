@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::args::{ContextArgs, EngineArgs, GpuLayers, KvArg, ModelArg, ModelFlags, SamplingArgs};
 use super::error::CliError;
 use super::interrupt::Interrupt;
-use super::output::note;
+use super::output::warn;
 use super::progress::Bars;
 use crate::backends;
 use crate::config::Config;
@@ -136,7 +136,7 @@ impl App {
     /// Loads a model and passes its warnings on.
     pub(super) fn load(&self, path: &std::path::Path, options: &EngineOptions) -> Result<Engine, CliError> {
         let engine = Engine::load(path, options)?;
-        engine.warnings().iter().for_each(|warning| note(&format!("warning: {warning}")));
+        engine.warnings().iter().for_each(|warning| warn(warning));
         Ok(engine)
     }
 
