@@ -32,6 +32,8 @@ fn an_argument_error_names_the_flag_and_exits_with_2() {
         (&["--repeat-penalty", "0"], "--repeat-penalty"),
         (&["--presence-penalty", "3"], "--presence-penalty"),
         (&["--gpu-layers", "many"], "--gpu-layers"),
+        (&["--gpu-layers", "-1"], "--gpu-layers"),
+        (&["--repeat-last-n", "-2"], "--repeat-last-n"),
         (&["--kv", "q2"], "--kv"),
         (&["--no-such-flag"], "--no-such-flag"),
         (&["--backend", "abacus"], "abacus"),
@@ -43,6 +45,20 @@ fn an_argument_error_names_the_flag_and_exits_with_2() {
     }
     refused(minfer().arg("run").args(["-p", "x", "-m"]), 2, "--model");
     refused(minfer().arg("jog"), 2, "jog");
+    for (command, flag, value) in [
+        ("bench", "--n-prompt", "-1"),
+        ("bench", "--n-gen", "-1"),
+        ("bench", "--n-depth", "-1"),
+        ("bench", "--repetitions", "-1"),
+        ("logits", "--ids", "-1"),
+        ("logits", "--top", "-1"),
+        ("graph", "--prefill", "-1"),
+        ("graph", "--outputs", "-1"),
+        ("perplexity", "--chunks", "-1"),
+        ("perplexity", "--chunks", "0"),
+    ] {
+        refused(minfer().arg(command).arg(model()).args([flag, value]), 2, flag);
+    }
 }
 
 #[test]
@@ -108,6 +124,34 @@ fn a_context_beyond_all_memory_is_refused_with_its_size() {
     let mut command = minfer();
     command.arg("run").arg(model()).args(["-p", "x", "-c", "1000000000000"]);
     refused(&mut command, 1, "1000000000000");
+}
+
+#[test]
+fn sizes_beyond_all_memory_are_refused_before_anything_is_taken() {
+    let max = usize::MAX.to_string();
+    let nearly = (usize::MAX - 1).to_string();
+    for (args, named) in [
+        (["bench", "-p", &max, "-d", "2", "-n", "0"], max.as_str()),
+        (["bench", "-n", "3", "-d", &nearly, "-p", "0"], max.as_str()),
+        (["graph", "--prefill", "99999999999", "--outputs", "1", "--format", "census"], "MiB"),
+    ] {
+        refused(minfer().args(args).arg("-m").arg(model()), 1, named);
+    }
+}
+
+#[test]
+fn a_prompt_longer_than_the_context_is_refused_with_both_lengths() {
+    let ids = ["1"; 40].join(",");
+    for args in [
+        ["logits", "-c", "32", "--ids", &ids],
+        ["run", "-c", "32", "--raw", &format!("-p{}", "a ".repeat(200))],
+    ] {
+        refused(
+            minfer().args(args).arg("-m").arg(model()),
+            1,
+            "expected at most 32, the length of the context",
+        );
+    }
 }
 
 #[test]

@@ -63,6 +63,21 @@ fn a_prompt_flag_does_not_wait_for_standard_input() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_not_measured_as_something_else() {
+    for command in ["tokenize", "logits", "perplexity"] {
+        let output = with_stdin(minfer().arg(command).arg(model()), b"ab\xe6\xad");
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        assert!(
+            output.stdout.is_empty() && stderr(&output).contains("utf-8"),
+            "{command}: {}",
+            stderr(&output)
+        );
+    }
+    let run = with_stdin(minfer().args(["run", "-n", "1", "--raw", "-m"]).arg(model()), b"ab\xe6\xad");
+    assert!(run.status.success() && stderr(&run).contains("warning: the prompt is not all UTF-8"));
+}
+
+#[test]
 fn no_prompt_at_all_is_a_usage_error() {
     let output = minfer().arg("run").arg(model()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -258,6 +258,14 @@ fn an_ollama_name_is_resolved_through_its_manifest() {
 }
 
 #[test]
+fn a_download_without_a_byte_leaves_no_file() {
+    let hub = Hub::start(|_, _| Reply::status(404));
+    let dir = tempfile::tempdir().unwrap();
+    assert!(pull(dir.path(), &hub, "hf:o/r/m.gguf").is_err());
+    assert_eq!(files(dir.path()), [""; 0]);
+}
+
+#[test]
 fn offline_sends_nothing() {
     let hub = Hub::start(|_, _| Reply::status(500));
     let dir = tempfile::tempdir().unwrap();

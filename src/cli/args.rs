@@ -89,7 +89,7 @@ pub(super) struct EngineArgs {
     #[arg(long, value_name = "LIST")]
     pub(super) backend: Option<String>,
     /// Layers to run on a device; `auto` takes as many as fit
-    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = gpu_layers)]
+    #[arg(long, allow_negative_numbers = true, value_name = "N|auto", default_value = "auto", value_parser = gpu_layers)]
     pub(super) gpu_layers: GpuLayers,
 }
 
@@ -162,6 +162,7 @@ pub(super) struct SamplingArgs {
     pub(super) repeat_penalty: f32,
     /// Tokens that count as recent; -1 for all
     #[arg(long, value_name = "N", default_value = "64", allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(i64).range(-1..))]
     pub(super) repeat_last_n: i64,
     /// Against tokens that occurred at all; 0 is off
     #[arg(long, value_name = "F", default_value = "0", allow_negative_numbers = true)]

@@ -24,16 +24,37 @@ pub(super) struct BenchArgs {
     #[command(flatten)]
     model: ModelArg,
     /// Prompt tokens computed at once; 0 leaves the test out
-    #[arg(short = 'p', long, value_name = "N", value_delimiter = ',', default_value = "512")]
+    #[arg(
+        short = 'p',
+        long,
+        allow_negative_numbers = true,
+        value_name = "N",
+        value_delimiter = ',',
+        default_value = "512"
+    )]
     n_prompt: Vec<usize>,
     /// Tokens generated one by one; 0 leaves the test out
-    #[arg(short = 'n', long, value_name = "N", value_delimiter = ',', default_value = "128")]
+    #[arg(
+        short = 'n',
+        long,
+        allow_negative_numbers = true,
+        value_name = "N",
+        value_delimiter = ',',
+        default_value = "128"
+    )]
     n_gen: Vec<usize>,
     /// Tokens that are in the context before the measurement starts
-    #[arg(short = 'd', long, value_name = "N", value_delimiter = ',', default_value = "0")]
+    #[arg(
+        short = 'd',
+        long,
+        allow_negative_numbers = true,
+        value_name = "N",
+        value_delimiter = ',',
+        default_value = "0"
+    )]
     n_depth: Vec<usize>,
     /// Measurements per test
-    #[arg(short, long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, allow_negative_numbers = true, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// Output format
     #[arg(short, long, value_enum, default_value = "md")]

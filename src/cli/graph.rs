@@ -20,13 +20,13 @@ pub(super) struct GraphArgs {
     #[command(flatten)]
     model: ModelArg,
     /// The step that computes N prompt tokens at once
-    #[arg(long, value_name = "N", conflicts_with = "decode")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", conflicts_with = "decode")]
     prefill: Option<usize>,
     /// The step that computes one new token (the default)
     #[arg(long)]
     decode: bool,
     /// Tokens of the step that need logits
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value = "1")]
     outputs: usize,
     /// Text with one line per node, Graphviz DOT, JSON, or a count of nodes by op and backend
     #[arg(long, value_enum, default_value = "text")]

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::error::CliError;
-use super::output::{Output, note, size};
+use super::output::{Output, note, one_line, size};
 use super::setup::App;
 use crate::store::CATALOGUE;
 
@@ -54,9 +54,10 @@ pub(super) fn run(args: &ListArgs, app: &App) -> Result<(), CliError> {
     if rows.is_empty() {
         note(&format!("no models in {}; `minfer list --all` shows what there is", store.dir().display()));
     }
-    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let width = rows.iter().map(|row| one_line(&row.name).chars().count()).max().unwrap_or(0);
     let mut output = Output::new();
     rows.iter().try_for_each(|row| {
-        output.line(&format!("{:<width$}  {:>10}  {}", row.name, size(row.size_bytes), row.place))
+        let (name, place) = (one_line(&row.name), one_line(&row.place));
+        output.line(&format!("{name:<width$}  {:>10}  {place}", size(row.size_bytes)))
     })
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::args::{ContextArgs, EngineArgs, ModelArg, TextArg};
 use super::error::CliError;
-use super::output::{Output, read_stdin};
+use super::output::{Output, text_from_stdin};
 use super::setup::App;
 use super::watch::Watch;
 use crate::engine::{Engine, log_sum_exp, top_log_probs};
@@ -22,12 +22,18 @@ pub(super) struct LogitsArgs {
     #[command(flatten)]
     model: ModelArg,
     /// Token ids, comma separated
-    #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "prompt")]
+    #[arg(
+        long,
+        allow_negative_numbers = true,
+        value_name = "IDS",
+        value_delimiter = ',',
+        conflicts_with = "prompt"
+    )]
     ids: Vec<u32>,
     #[command(flatten)]
     text: TextArg,
     /// How many tokens to print per position
-    #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value = "10")]
     top: usize,
     /// Print every position instead of the last one
     #[arg(long)]
@@ -74,7 +80,7 @@ fn input_ids(args: &LogitsArgs, engine: &Engine) -> Result<Vec<u32>, CliError> {
     }
     let text = match &args.text.prompt {
         Some(text) => text.clone(),
-        None => String::from_utf8_lossy(&read_stdin("text")?).into_owned(),
+        None => text_from_stdin()?,
     };
     let ids = engine.tokenizer().encode_sequence(&text, Specials::Parse)?;
     match ids.is_empty() {

@@ -31,7 +31,7 @@ use clap::Parser;
 use args::{Cli, Command};
 use error::CliError;
 use interrupt::Interrupt;
-use output::note;
+use output::{note, one_line};
 use setup::App;
 
 use crate::config::Config;
@@ -79,10 +79,9 @@ fn run(command: &Command) -> Result<(), CliError> {
 
 /// One line for the error, one for the hint.
 fn report(error: &CliError) {
-    let one_line = error.to_string().replace(['\n', '\r'], " ");
-    note(&format!("error: {one_line}"));
+    note(&format!("error: {}", one_line(&error.to_string())));
     if let Some(hint) = error.hint() {
-        note(&format!("hint: {hint}"));
+        note(&format!("hint: {}", one_line(&hint)));
     }
 }
 

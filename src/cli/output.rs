@@ -34,12 +34,25 @@ impl Output {
 
 /// Writes a line to standard error. It is not the program's fault if nobody can read it.
 pub(super) fn note(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    let shown: Vec<String> = line.split('\n').map(one_line).collect();
+    let _ = writeln!(std::io::stderr().lock(), "{}", shown.join("\n"));
 }
 
-/// Tells the user what does not stop the work.
-pub(super) fn warn(message: &str) {
-    note(&format!("warning: {message}"));
+/// Tells the user, on one line, what does not stop the work.
+pub(super) fn warn(text: &str) {
+    note(&format!("warning: {}", one_line(text)));
+}
+
+/// Text of foreign origin on one line of a terminal: line breaks become spaces, other control characters are spelled out.
+pub(super) fn one_line(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match c {
+            '\n' | '\r' | '\t' => out.push(' '),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+        out
+    })
 }
 
 /// True if standard error is a terminal.
@@ -58,6 +71,14 @@ pub(super) fn read_stdin(what: &str) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
+/// All of standard input, which must be text: what is measured is what was given.
+pub(super) fn text_from_stdin() -> Result<String, CliError> {
+    String::from_utf8(read_stdin("text")?).map_err(|error| {
+        let source = std::io::Error::new(std::io::ErrorKind::InvalidData, error.utf8_error());
+        CliError::Stream { stream: "input", source }
+    })
+}
+
 /// A size for people: `93.8 MiB`.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -73,6 +94,11 @@ pub(super) fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_cannot_reach_a_terminal() {
+        assert_eq!(one_line("a\x1b[31m\nb\u{9b}é"), "a\\u{1b}[31m b\\u{9b}é");
+    }
 
     #[test]
     fn sizes_are_for_people() {

@@ -1,5 +1,6 @@
 //! `minfer perplexity`: how well the model predicts a text.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +9,7 @@ use serde_json::json;
 
 use super::args::{EngineArgs, KvArg, ModelArg};
 use super::error::CliError;
-use super::output::{Output, note, read_stdin, stderr_is_terminal};
+use super::output::{Output, note, stderr_is_terminal, text_from_stdin};
 use super::setup::App;
 use super::watch::Watch;
 use crate::engine::Perplexity;
@@ -28,8 +29,8 @@ pub(super) struct PerplexityArgs {
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Score only so many chunks
-    #[arg(long, value_name = "N")]
-    chunks: Option<usize>,
+    #[arg(long, allow_negative_numbers = true, value_name = "N")]
+    chunks: Option<NonZeroUsize>,
     /// How keys and values are stored
     #[arg(long, value_enum, default_value = "f16")]
     kv: KvArg,
@@ -42,13 +43,13 @@ pub(super) struct PerplexityArgs {
 
 pub(super) fn run(args: &PerplexityArgs, app: &App) -> Result<(), CliError> {
     let options = app.engine_options(&args.engine, None)?;
-    let bytes = match &args.file {
-        Some(path) => std::fs::read(path).map_err(CliError::file("read", path))?,
-        None => read_stdin("text")?,
+    let text = match &args.file {
+        Some(path) => std::fs::read_to_string(path).map_err(CliError::file("read", path))?,
+        None => text_from_stdin()?,
     };
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
-    let ids = engine.tokenizer().encode(&String::from_utf8_lossy(&bytes), Specials::Plain)?;
+    let ids = engine.tokenizer().encode(&text, Specials::Plain)?;
     let mut context = engine.context(&app.context_options(Some(Perplexity::CHUNK), args.kv))?;
     let watch = Watch::install(&app.config, &mut context)?;
     let mut running = Vec::new();
@@ -58,7 +59,7 @@ pub(super) fn run(args: &PerplexityArgs, app: &App) -> Result<(), CliError> {
             note(&format!("[{}] {:.4}", chunk.n_chunks, chunk.value));
         }
         running.push(chunk.value);
-        !cancel.load(Ordering::Relaxed) && args.chunks.is_none_or(|limit| chunk.n_chunks < limit)
+        !cancel.load(Ordering::Relaxed) && args.chunks.is_none_or(|limit| chunk.n_chunks < limit.get())
     })?;
     watch.finish()?;
     if cancel.load(Ordering::Relaxed) {

@@ -1,5 +1,6 @@
 //! From what the user asks to token ids.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,6 +19,9 @@ pub(super) fn read_template(path: &Path) -> Result<String, CliError> {
 pub(super) fn prompt_from_stdin() -> Result<String, CliError> {
     let bytes = read_stdin("prompt")?;
     let text = String::from_utf8_lossy(&bytes);
+    if matches!(text, Cow::Owned(_)) {
+        warn("the prompt is not all UTF-8 text; the other bytes become U+FFFD");
+    }
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.is_empty() {

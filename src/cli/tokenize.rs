@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::args::{ModelArg, TextArg};
 use super::error::CliError;
-use super::output::{Output, read_stdin, warn};
+use super::output::{Output, text_from_stdin, warn};
 use super::setup::App;
 use crate::gguf::{Gguf, OpenOptions};
 use crate::text::{Specials, Tokenizer, Vocab};
@@ -39,11 +39,10 @@ pub(super) fn run(args: &TokenizeArgs, app: &App) -> Result<(), CliError> {
     let tokenizer = Vocab::from_metadata(gguf.metadata()).and_then(Tokenizer::new);
     let tokenizer = tokenizer.map_err(|source| CliError::Tokenizer { path, source })?;
     tokenizer.warnings().iter().for_each(|warning| warn(warning));
-    let bytes = match &args.text.prompt {
-        Some(text) => text.clone().into_bytes(),
-        None => read_stdin("text")?,
+    let text = match &args.text.prompt {
+        Some(text) => text.clone(),
+        None => text_from_stdin()?,
     };
-    let text = String::from_utf8_lossy(&bytes);
     let specials = if args.parse_special { Specials::Parse } else { Specials::Plain };
     let ids = match args.add_special {
         true => tokenizer.encode_sequence(&text, specials)?,

@@ -37,7 +37,9 @@ impl BenchTest {
     /// Tokens of context that it needs.
     pub fn n_ctx(&self) -> usize {
         match *self {
-            BenchTest::Prefill { n_prompt: n, depth } | BenchTest::Decode { n_gen: n, depth } => n + depth,
+            BenchTest::Prefill { n_prompt: n, depth } | BenchTest::Decode { n_gen: n, depth } => {
+                n.saturating_add(depth)
+            }
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::step::{Step, graph_type, sequences};
 use super::{Batch, BatchToken, Engine, EngineError, Logits, logits, memory};
 use crate::graph::{
-    AssignQuery, BackendSet, CParams, Executable, GraphCache, GraphParams, GraphType, KvFormat, Observer,
-    PAGE_TOKENS,
+    AssignQuery, BackendId, BackendSet, CParams, Executable, GraphCache, GraphParams, GraphType, KvFormat,
+    Observer, PAGE_TOKENS,
 };
 use crate::kv::KvPages;
 
@@ -67,13 +67,20 @@ impl Context {
             }
         }
         let cparams = engine.cparams(n_ctx, options);
-        let budget_bytes = options.kv_budget_bytes.or_else(memory::available_bytes);
+        let available_bytes = memory::available_bytes();
+        let budget_bytes = options.kv_budget_bytes.or(available_bytes);
         memory::check_kv(&engine.model().kv_shape(&cparams), hparams.n_layer, budget_bytes)?;
+        let mut backends = engine.backends();
+        if let (Some(available_bytes), Some(cpu)) = (available_bytes, backends.get(BackendId::CPU)) {
+            // Weights of its own are in memory already, so they are no longer available.
+            let budget_bytes = available_bytes.saturating_add(cpu.weights_bytes());
+            backends.set_budget(BackendId::CPU, budget_bytes);
+        }
         Ok(Context {
             cparams,
             n_batch: options.n_batch.min(n_ctx),
             kv: KvPages::new(n_ctx / PAGE_TOKENS, options.n_seq_max),
-            backends: engine.backends(),
+            backends,
             cache: GraphCache::default(),
             step: Step::default(),
             logits: Vec::new(),

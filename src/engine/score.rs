@@ -87,6 +87,10 @@ impl Context {
         first: usize,
         visit: impl FnMut(usize, &[f32]),
     ) -> Result<(), EngineError> {
+        let (n_prompt, n_ctx) = (tokens.len(), self.n_ctx());
+        if n_prompt > n_ctx {
+            return Err(EngineError::PromptTooLong { n_prompt, n_ctx });
+        }
         let seq = self.kv_mut().open()?;
         let result = self.rows_of(seq, tokens, first, visit);
         self.kv_mut().close(seq)?;

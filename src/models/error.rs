@@ -56,6 +56,14 @@ pub enum ModelError {
         /// What the file holds.
         got: DType,
     },
+    /// A matrix of a type that is for indices.
+    #[error("type of tensor {name}: expected a float or block-quantised type, got {got}")]
+    NoWeightType {
+        /// The tensor.
+        name: String,
+        /// What the file holds.
+        got: DType,
+    },
 }
 
 impl Hint for ModelError {
@@ -66,7 +74,8 @@ impl Hint for ModelError {
             }
             ModelError::MissingTensor { .. }
             | ModelError::WrongShape { .. }
-            | ModelError::WrongType { .. } => Some(
+            | ModelError::WrongType { .. }
+            | ModelError::NoWeightType { .. } => Some(
                 "the file was written for another program or another version of the architecture".to_string(),
             ),
             ModelError::Metadata(_) | ModelError::BadValue { .. } => None,

@@ -122,7 +122,11 @@ impl Finder<'_> {
     }
 
     fn matrix(&self, name: &str, n_in: usize, n_out: usize) -> Result<WeightRef, ModelError> {
-        self.required(name, self.optional(name, Shape::d2(n_in, n_out))?)
+        let weight = self.required(name, self.optional(name, Shape::d2(n_in, n_out))?)?;
+        match weight.dtype {
+            got @ DType::I32 => Err(ModelError::NoWeightType { name: name.to_string(), got }),
+            _ => Ok(weight),
+        }
     }
 
     fn vector(&self, name: &str, n: usize) -> Result<WeightRef, ModelError> {

@@ -54,6 +54,9 @@ impl Download<'_> {
         let resumed = part.len() > 0;
         let filled = self.fill(&mut part);
         self.progress.end();
+        if filled.is_err() && part.len() == 0 {
+            part.discard();
+        }
         filled?;
         match part.commit(&self.expected) {
             // An earlier attempt may have left bytes of another file; only fresh ones can be blamed on the server.

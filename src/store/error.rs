@@ -23,7 +23,9 @@ pub enum ReferenceError {
         got: String,
     },
     /// A part of the path would leave the store.
-    #[error("model reference: {got}: expected a path without empty, `.` or `..` parts")]
+    #[error(
+        "model reference: {got}: expected a path without empty, `.` or `..` parts and control characters"
+    )]
     Escapes {
         /// What was typed.
         got: String,

@@ -1,5 +1,6 @@
 //! The folder of models: what is there, looking things up, removal.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::catalogue::CATALOGUE;
@@ -51,9 +52,7 @@ impl Store {
 
     /// The complete models, by name.
     pub fn models(&self) -> Result<Vec<StoredModel>, StoreError> {
-        let mut files = Vec::new();
-        collect(&self.dir, &mut Vec::new(), &mut files)?;
-        let sets = file_sets(&files);
+        let sets = file_sets(&files_under(&self.dir)?);
         let mut models: Vec<StoredModel> =
             sets.iter().filter(|set| set.is_complete()).map(|set| self.stored(set)).collect();
         models.sort_by(|a, b| a.name.cmp(&b.name));
@@ -108,8 +107,7 @@ impl Store {
     fn find_hub(&self, repo: &str, pick: &HubPick) -> Option<PathBuf> {
         let repo_dir: PathBuf =
             ["hf"].into_iter().map(String::from).chain(repo.split('/').map(encode)).collect();
-        let mut files = Vec::new();
-        collect(&self.dir.join(&repo_dir), &mut Vec::new(), &mut files).ok()?;
+        let files = files_under(&self.dir.join(&repo_dir)).ok()?;
         let files: Vec<String> = files.iter().map(|file| decode(file)).collect();
         let set = choose(repo, pick, &file_sets(&files)).ok()?;
         Some(self.dir.join(repo_dir).join(encode_path(&set.files[0])))
@@ -129,16 +127,18 @@ impl Store {
     /// Deletes the files of `reference` from the store, complete or not. Never touches a file outside.
     pub fn remove(&self, reference: &ModelRef) -> Result<Removed, StoreError> {
         let missing = |models: &[StoredModel]| self.unknown(&reference.to_string(), models);
-        let path = match reference {
-            ModelRef::Path(path) if !path.starts_with(&self.dir) => return Err(missing(&[])),
-            _ => self.find(reference)?,
+        let candidate = match reference {
+            ModelRef::Path(path) => Some(path.clone()),
+            _ => self.find(reference)?.or_else(|| relative_path(reference).map(|path| self.dir.join(path))),
         };
-        let candidate = path.or_else(|| relative_path(reference).map(|relative| self.dir.join(relative)));
-        let Some(first) = candidate else { return Err(missing(&self.models()?)) };
+        // A name may also mean a file of the current folder, and a path may lead out with `..`.
+        let Some(first) = candidate.filter(|path| self.contains(path)) else {
+            return Err(missing(&self.models()?));
+        };
         let mut removed = Removed { paths: Vec::new(), size_bytes: 0 };
         for file in all_parts(&first.to_string_lossy()) {
             for path in [PathBuf::from(&file), part_path(Path::new(&file)), meta_path(Path::new(&file))] {
-                let Ok(meta) = std::fs::metadata(&path) else { continue };
+                let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
                 std::fs::remove_file(&path).map_err(StoreError::io("remove", &path))?;
                 removed.size_bytes += meta.len();
                 removed.paths.push(path);
@@ -149,6 +149,13 @@ impl Store {
         }
         self.prune(first.parent());
         Ok(removed)
+    }
+
+    /// True if the folder of `path` is the store or inside of it, symbolic links resolved.
+    fn contains(&self, path: &Path) -> bool {
+        let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+        let store = self.dir.canonicalize().ok();
+        folder.zip(store).is_some_and(|(folder, store)| folder.starts_with(store))
     }
 
     /// Removes folders that became empty, up to the store itself.
@@ -178,26 +185,43 @@ fn check_path(path: &Path) -> Result<PathBuf, StoreError> {
     Err(StoreError::NoSuchFile { path: path.to_path_buf(), found })
 }
 
-/// Adds the `/`-separated paths of all GGUF files under `dir`. A folder that does not exist has none.
-fn collect(dir: &Path, prefix: &mut Vec<String>, files: &mut Vec<String>) -> Result<(), StoreError> {
-    let entries = match std::fs::read_dir(dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(StoreError::io("list", dir)(error)),
-    };
-    for entry in entries {
-        let entry = entry.map_err(StoreError::io("list", dir))?;
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        // Enough for every layout above; also an end to symbolic links that lead in circles.
-        if entry.path().is_dir() && prefix.len() < 12 && !name.starts_with('.') {
-            prefix.push(name);
-            collect(&entry.path(), prefix, files)?;
-            prefix.pop();
-        } else if name.ends_with(".gguf") {
-            files.push(prefix.iter().chain([&name]).cloned().collect::<Vec<_>>().join("/"));
+/// The `/`-separated paths of all GGUF files under `dir`. A folder that does not exist has none.
+fn files_under(dir: &Path) -> Result<Vec<String>, StoreError> {
+    let mut walk = Walk { seen: HashSet::new(), prefix: Vec::new(), files: Vec::new() };
+    walk.visit(dir)?;
+    Ok(walk.files)
+}
+
+struct Walk {
+    /// Folders that were visited, symbolic links resolved: an end to links that lead in circles.
+    seen: HashSet<PathBuf>,
+    /// Names of the folders on the way.
+    prefix: Vec<String>,
+    files: Vec<String>,
+}
+
+impl Walk {
+    fn visit(&mut self, dir: &Path) -> Result<(), StoreError> {
+        if !dir.canonicalize().is_ok_and(|real| self.seen.insert(real)) {
+            return Ok(());
         }
+        let entries = std::fs::read_dir(dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let mut entries = entries.map_err(StoreError::io("list", dir))?;
+        // A folder is shown where it is, not where a link to it is.
+        entries.sort_by_cached_key(|entry| (entry.path().is_symlink(), entry.file_name()));
+        for entry in entries {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            // Pipes, dangling links and the like are no models.
+            if name.ends_with(".gguf") && entry.path().is_file() {
+                self.files.push(self.prefix.iter().chain([&name]).cloned().collect::<Vec<_>>().join("/"));
+            } else if !name.starts_with('.') && entry.path().is_dir() {
+                self.prefix.push(name);
+                self.visit(&entry.path())?;
+                self.prefix.pop();
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -265,6 +289,38 @@ mod tests {
         let outside = tempfile::NamedTempFile::with_suffix(".gguf").unwrap();
         assert!(store.remove(&ModelRef::Path(outside.path().to_path_buf())).is_err());
         assert!(outside.path().exists());
+    }
+
+    #[test]
+    fn removal_never_leaves_the_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::new(dir.path().join("store"));
+        put(&store, Path::new("m.gguf"));
+        let outside = dir.path().join("precious.gguf");
+        std::fs::write(&outside, b"GGUF").unwrap();
+        let detour = store.dir().join("../precious.gguf");
+        assert!(store.remove(&ModelRef::Path(detour)).is_err());
+        // `cargo test` runs in the package's folder, where this is a file without the ending of a model.
+        assert!(Path::new("Cargo.toml").is_file());
+        assert!(store.remove(&ModelRef::Name("Cargo.toml".into())).is_err());
+        assert!(outside.exists() && Path::new("Cargo.toml").exists());
+        assert!(store.remove(&ModelRef::Path(store.dir().join("./m.gguf"))).is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_in_circles_and_what_is_no_file_are_not_listed() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::new(dir.path());
+        put(&store, Path::new("hf/o/r/m.gguf"));
+        for link in ["a", "b", "hf/c", "hf/o/d"] {
+            symlink(dir.path(), dir.path().join(link)).unwrap();
+        }
+        symlink("/nonexistent", dir.path().join("dangling.gguf")).unwrap();
+        std::fs::create_dir(dir.path().join("folder.gguf")).unwrap();
+        let names: Vec<String> = store.models().unwrap().into_iter().map(|model| model.name).collect();
+        assert_eq!(names, ["hf:o/r/m.gguf"]);
     }
 
     #[test]

@@ -93,5 +93,7 @@ mod tests {
     fn a_listing_cannot_lead_out_of_the_store() {
         let evil = serde_json::json!({"type": "file", "path": "../../x.gguf", "size": 1});
         assert!(remote_file(&evil, "path").is_none());
+        let escapes = serde_json::json!({"type": "file", "path": "a\u{1b}[31m.gguf", "size": 1});
+        assert!(remote_file(&escapes, "path").is_none());
     }
 }

@@ -92,7 +92,9 @@ pub(super) fn decode(text: &str) -> String {
 
 /// Whether a `/`-separated path stays below the folder that it is appended to.
 pub(super) fn stays_below(path: &str) -> bool {
-    !path.split('/').any(|part| matches!(part, "" | "." | "..") || part.contains(['\\', '\0']))
+    !path
+        .split('/')
+        .any(|part| matches!(part, "" | "." | "..") || part.contains('\\') || part.contains(char::is_control))
 }
 
 /// The last part of a path, for messages.

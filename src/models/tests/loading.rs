@@ -80,6 +80,16 @@ fn missing_tensor_wrong_shape_and_unknown_architecture_are_three_messages() {
 }
 
 #[test]
+fn matrices_of_indices_are_refused() {
+    for name in ["token_embd.weight", "blk.1.attn_v.weight", "blk.0.ffn_down.weight"] {
+        let mut file = File::new("llama", SMALL);
+        file.tensors.get_mut(name).expect("there").1 = DType::I32;
+        let message = format!("type of tensor {name}: expected a float or block-quantised type, got I32");
+        assert_eq!(file.refusal(), message);
+    }
+}
+
+#[test]
 fn norms_that_are_not_f32_are_refused() {
     let mut file = File::new("qwen3", SMALL);
     file.tensors.insert("blk.0.attn_q_norm.weight".to_string(), (Shape::d1(4), DType::F16));
