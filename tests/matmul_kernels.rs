@@ -89,8 +89,29 @@ fn random_activations(random: &mut Random, n: usize) -> Vec<f32> {
     (0..n).map(|i| random.unit() * if i % 97 == 0 { 30.0 } else { 1.0 }).collect()
 }
 
-/// What the engine does: quantise if the type asks for it, then multiply.
+/// How activations become blocks.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Planes {
+    One,
+    Two,
+}
+
+const PLANES: [Planes; 2] = [Planes::One, Planes::Two];
+
+/// What the engine does with most weights: quantise once if the type asks for it, then multiply.
 fn product(
+    isa: Isa,
+    n_threads: usize,
+    weight: &Tensor,
+    bias: Option<&[f32]>,
+    x: &[f32],
+    n_tokens: usize,
+) -> Vec<f32> {
+    product_in(Planes::One, isa, n_threads, weight, bias, x, n_tokens)
+}
+
+fn product_in(
+    planes: Planes,
     isa: Isa,
     n_threads: usize,
     weight: &Tensor,
@@ -102,7 +123,11 @@ fn product(
     let n_in = weight.shape.row_len();
     let mut activations = Activations::new();
     let input = if needs_quantised(weight.dtype) {
-        activations.quantise(table(isa), &pool, x, n_in, n_tokens).unwrap();
+        let quantise = match planes {
+            Planes::One => Activations::quantise,
+            Planes::Two => Activations::quantise_twice,
+        };
+        quantise(&mut activations, table(isa), &pool, x, n_in, n_tokens).unwrap();
         Input::Quantised(&activations)
     } else {
         Input::F32(x)
@@ -125,16 +150,30 @@ fn quantised(x: &[f32]) -> Vec<f64> {
         .collect()
 }
 
+/// As [`quantised`], in two planes.
+fn quantised_twice(x: &[f32]) -> Vec<f64> {
+    let first = quantised(x);
+    // The product of quant and scale is rounded before it is taken away.
+    let rest: Vec<f32> = x.iter().zip(&first).map(|(x, first)| x - *first as f32).collect();
+    first.iter().zip(quantised(&rest)).map(|(first, second)| first + second).collect()
+}
+
 /// Exact products and, for the tolerance, the sums of magnitudes: `[n_out, n_tokens]` each.
-fn exact(weight: &Tensor, bias: Option<&[f32]>, x: &[f32], n_tokens: usize) -> (Vec<f64>, Vec<f64>) {
+fn exact(
+    planes: Planes,
+    weight: &Tensor,
+    bias: Option<&[f32]>,
+    x: &[f32],
+    n_tokens: usize,
+) -> (Vec<f64>, Vec<f64>) {
     let (n_in, n_out) = (weight.shape.row_len(), weight.shape.n_rows());
     let (mut sums, mut magnitudes) = (Vec::new(), Vec::new());
     for token in 0..n_tokens {
         let x = &x[token * n_in..(token + 1) * n_in];
-        let x: Vec<f64> = if needs_quantised(weight.dtype) {
-            quantised(x)
-        } else {
-            x.iter().map(|&v| f64::from(v)).collect()
+        let x: Vec<f64> = match planes {
+            _ if !needs_quantised(weight.dtype) => x.iter().map(|&v| f64::from(v)).collect(),
+            Planes::One => quantised(x),
+            Planes::Two => quantised_twice(x),
         };
         for row in 0..n_out {
             let mut w = vec![0.0; n_in];
@@ -177,11 +216,11 @@ fn every_type_and_instruction_set_is_close_to_exact_arithmetic() {
             let weight = random_weight(&mut random, dtype, n_in, n_out);
             let x = random_activations(&mut random, n_in * n_tokens);
             let bias: Vec<f32> = (0..n_out).map(|_| random.unit()).collect();
-            for bias in [None, Some(&bias[..])] {
-                let expected = exact(&weight, bias, &x, n_tokens);
+            for (bias, planes) in [None, Some(&bias[..])].into_iter().zip(PLANES) {
+                let expected = exact(planes, &weight, bias, &x, n_tokens);
                 for isa in Isa::available() {
-                    let got = product(isa, 1, &weight, bias, &x, n_tokens);
-                    let label = format!("{dtype} {n_in}x{n_out}x{n_tokens} on {}", isa.name());
+                    let got = product_in(planes, isa, 1, &weight, bias, &x, n_tokens);
+                    let label = format!("{dtype} {n_in}x{n_out}x{n_tokens} in {planes:?} on {}", isa.name());
                     assert_close(&label, &got, &expected, 4e-6);
                 }
             }
@@ -198,9 +237,12 @@ fn vector_instruction_sets_agree_bit_for_bit() {
             let n_in = n_in(dtype, n_blocks);
             let weight = random_weight(&mut random, dtype, n_in, n_out);
             let x = random_activations(&mut random, n_in * n_tokens);
-            let results: Vec<_> =
-                vector.iter().map(|&isa| bits(&product(isa, 1, &weight, None, &x, n_tokens))).collect();
-            assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{dtype} {n_in}x{n_out}x{n_tokens}");
+            for planes in PLANES {
+                let result = |&isa: &Isa| bits(&product_in(planes, isa, 1, &weight, None, &x, n_tokens));
+                let results: Vec<_> = vector.iter().map(result).collect();
+                let label = format!("{dtype} {n_in}x{n_out}x{n_tokens} in {planes:?}");
+                assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{label}");
+            }
         }
     }
 }
@@ -213,14 +255,14 @@ fn a_token_has_the_same_bits_alone_and_in_any_batch() {
         let n_in = n_in(dtype, 3);
         let weight = random_weight(&mut random, dtype, n_in, 37);
         let x = random_activations(&mut random, n_in * n_tokens);
-        for isa in Isa::available() {
-            let together = bits(&product(isa, 1, &weight, None, &x, n_tokens));
+        let bias: Vec<f32> = (0..37).map(|_| random.unit()).collect();
+        for (isa, planes) in Isa::available().into_iter().flat_map(|isa| PLANES.map(|planes| (isa, planes))) {
+            let product =
+                |x: &[f32]| bits(&product_in(planes, isa, 1, &weight, Some(&bias), x, x.len() / n_in));
+            let together = product(&x);
             for width in [1, 2, 3, 4, 7] {
-                let apart: Vec<u32> = x
-                    .chunks(width * n_in)
-                    .flat_map(|x| bits(&product(isa, 1, &weight, None, x, x.len() / n_in)))
-                    .collect();
-                assert_eq!(apart, together, "{dtype} in batches of {width} on {}", isa.name());
+                let apart: Vec<u32> = x.chunks(width * n_in).flat_map(product).collect();
+                assert_eq!(apart, together, "{dtype} in {planes:?} by {width} on {}", isa.name());
             }
         }
     }
@@ -267,6 +309,45 @@ fn several_weights_at_once_are_the_same_as_one_by_one() {
     }
 }
 
+#[test]
+fn two_planes_are_two_tokens_added_up() {
+    let mut random = Random(37);
+    for dtype in quantised_types() {
+        let n_in = n_in(dtype, 2);
+        let weight = random_weight(&mut random, dtype, n_in, 21);
+        let x = random_activations(&mut random, n_in);
+        let rest: Vec<f32> = x.iter().zip(quantised(&x)).map(|(x, first)| x - first as f32).collect();
+        for isa in Isa::available() {
+            let parts = [&x, &rest].map(|x| product(isa, 1, &weight, None, x, 1));
+            let sum: Vec<f32> =
+                parts[0].iter().zip(&parts[1]).map(|(first, second)| first + second).collect();
+            let got = product_in(Planes::Two, isa, 1, &weight, None, &x, 1);
+            assert_eq!(bits(&got), bits(&sum), "{dtype} on {}", isa.name());
+        }
+    }
+}
+
+#[test]
+fn two_planes_keep_what_one_loses() {
+    let mut random = Random(41);
+    let mut bytes = Vec::new();
+    for row in 0..32 {
+        bytes.extend(half::f16::ONE.to_le_bytes());
+        bytes.extend((0..32).map(|column| u8::from(row == column)));
+    }
+    let identity = tensor(DType::Q8_0, 32, 32, &bytes);
+    let x = random_activations(&mut random, 32);
+    let largest = |x: &[f32]| x.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+    for isa in Isa::available() {
+        let error = |planes| {
+            let got = product_in(planes, isa, 1, &identity, None, &x, 1);
+            largest(&got.iter().zip(&x).map(|(y, x)| y - x).collect::<Vec<_>>()) / largest(&x)
+        };
+        let (one, two) = (error(Planes::One), error(Planes::Two));
+        assert!(one > 1e-3 && two < 2e-5, "{one:e} and {two:e} on {}", isa.name());
+    }
+}
+
 /// All quants at an extreme, against activations at theirs: the sums that would leave 16 bits if a kernel added too many.
 #[test]
 fn extreme_quants_do_not_overflow() {
@@ -277,7 +358,7 @@ fn extreme_quants_do_not_overflow() {
             for pattern in [[1.0f32, 1.0], [-1.0, -1.0], [1.0, -1.0]] {
                 for n_tokens in [1, 5] {
                     let x: Vec<f32> = (0..n_in * n_tokens).map(|i| pattern[i % 2]).collect();
-                    let expected = exact(&weight, None, &x, n_tokens);
+                    let expected = exact(Planes::One, &weight, None, &x, n_tokens);
                     for isa in Isa::available() {
                         let got = product(isa, 1, &weight, None, &x, n_tokens);
                         let label = format!("{dtype} bytes {byte:#x} on {}", isa.name());
@@ -298,8 +379,10 @@ fn a_value_that_is_no_number_shows_in_its_token_and_only_there() {
         for (bad, n_tokens) in [(f32::NAN, 3), (f32::INFINITY, 3), (f32::NEG_INFINITY, 7), (f32::NAN, 7)] {
             let mut x = random_activations(&mut random, n_in * n_tokens);
             x[n_in + n_in / 2] = bad;
-            for isa in Isa::available() {
-                let got = product(isa, 1, &weight, None, &x, n_tokens);
+            for (isa, planes) in
+                Isa::available().into_iter().flat_map(|isa| PLANES.map(|planes| (isa, planes)))
+            {
+                let got = product_in(planes, isa, 1, &weight, None, &x, n_tokens);
                 for (i, value) in got.iter().enumerate() {
                     let label = format!("{dtype} element {i} with {bad} on {}", isa.name());
                     assert_eq!(!value.is_finite(), i / 10 == 1, "{label}: {value}");
@@ -339,8 +422,10 @@ fn zero_and_tiny_activations_give_zero() {
         let n_in = n_in(dtype, 2);
         let weight = random_weight(&mut random, dtype, n_in, 8);
         for value in [0.0, -0.0, 1e-40, f32::MIN_POSITIVE / 2.0] {
-            for isa in Isa::available() {
-                let got = product(isa, 1, &weight, None, &vec![value; n_in], 1);
+            for (isa, planes) in
+                Isa::available().into_iter().flat_map(|isa| PLANES.map(|planes| (isa, planes)))
+            {
+                let got = product_in(planes, isa, 1, &weight, None, &vec![value; n_in], 1);
                 assert!(got.iter().all(|&y| y == 0.0), "{dtype} of {value:e} on {}: {got:?}", isa.name());
             }
         }

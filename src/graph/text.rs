@@ -1,7 +1,7 @@
 //! The graph as text, one line per node: the canonical form, made for reading and for golden tests.
 //!
 //! ```text
-//! %6 blk.0.attn_q = MatMul { bias: true } %4 {blk.0.attn_q.weight Q4_K, blk.0.attn_q.bias F32} : [896, 4] F32 @CPU
+//! %6 blk.0.attn_q = MatMul { bias: true, activations: Bits16 } %4 {blk.0.attn_q.weight Q4_K, blk.0.attn_q.bias F32} : [896, 4] F32 @CPU
 //! %9 blk.0.ffn_act = Silu %8 : [4864, 4] F32 @CPU orphan
 //! output %12
 //! ```

@@ -11,9 +11,9 @@
 
 use super::{LayerWeights, Linear, Model};
 use crate::graph::{
-    Add, Attn, BuildQuery, CParams, FusedFFN, FusedQKV, FusedQkvNorm, GetRows, Graph, GraphBuilder,
-    GraphError, GraphParams, InputKind, KvShape, KvcacheLoad, KvcacheStore, MatMul, Mul, NodeId, Op, QkNorm,
-    QkvBiasRopeStore, RmsNorm, RoPE, Silu, View, WeightRef, fuses_ffn, fuses_qkv,
+    ActivationPrecision, Add, Attn, BuildQuery, CParams, FusedFFN, FusedQKV, FusedQkvNorm, GetRows, Graph,
+    GraphBuilder, GraphError, GraphParams, InputKind, KvShape, KvcacheLoad, KvcacheStore, MatMul, Mul,
+    NodeId, Op, QkNorm, QkvBiasRopeStore, RmsNorm, RoPE, Silu, View, WeightRef, fuses_ffn, fuses_qkv,
 };
 use crate::tensor::Shape;
 
@@ -88,7 +88,8 @@ impl<'a> Blocks<'a> {
     fn head(&mut self, x: NodeId) {
         let (weights, eps) = (&self.model.weights, self.model.hparams.eps);
         let normed = self.b.node("output_norm", RmsNorm { eps }, &[x], &[&weights.output_norm]);
-        let logits = matmul(&mut self.b, "output".to_string(), normed, &weights.output);
+        let logits =
+            matmul(&mut self.b, "output".to_string(), normed, &weights.output, ActivationPrecision::Bits8);
         self.b.output(logits);
     }
 
@@ -98,7 +99,7 @@ impl<'a> Blocks<'a> {
             return fused;
         }
         let weights = self.weights();
-        let q = self.linear("attn_q", normed, &weights.attn_q);
+        let q = self.projection("attn_q", normed, &weights.attn_q);
         let norm = weights.qk_norms.as_ref().map(|(q_norm, _)| q_norm);
         let q = self.rotated("attn_q", q, norm);
         let stored = self.store_only(normed);
@@ -108,8 +109,8 @@ impl<'a> Blocks<'a> {
     /// Keys and values, and their way into the layer's regions.
     fn store_only(&mut self, normed: NodeId) -> NodeId {
         let weights = self.weights();
-        let k = self.linear("attn_k", normed, &weights.attn_k);
-        let v = self.linear("attn_v", normed, &weights.attn_v);
+        let k = self.projection("attn_k", normed, &weights.attn_k);
+        let v = self.projection("attn_v", normed, &weights.attn_v);
         let norm = weights.qk_norms.as_ref().map(|(_, k_norm)| k_norm);
         let k = self.rotated("attn_k", k, norm);
         let cells = self.b.input(InputKind::Cells);
@@ -223,7 +224,15 @@ impl<'a> Blocks<'a> {
 
     fn linear(&mut self, part: &str, x: NodeId, linear: &Linear) -> NodeId {
         let name = self.name(part);
-        matmul(&mut self.b, name, x, linear)
+        matmul(&mut self.b, name, x, linear, ActivationPrecision::Bits8)
+    }
+
+    /// What attention works with. Its exponential makes absolute errors in the products of queries and keys relative ones in the
+    /// weights, and errors in keys and values stay in the cache for all later tokens. So these products, the smallest of a block, keep
+    /// more of their activations.
+    fn projection(&mut self, part: &str, x: NodeId, linear: &Linear) -> NodeId {
+        let name = self.name(part);
+        matmul(&mut self.b, name, x, linear, ActivationPrecision::Bits16)
     }
 
     fn load(&mut self, stored: NodeId) -> NodeId {
@@ -267,10 +276,16 @@ impl<'a> Blocks<'a> {
 }
 
 /// `W x (+ b)`.
-fn matmul(b: &mut GraphBuilder, name: String, x: NodeId, linear: &Linear) -> NodeId {
+fn matmul(
+    b: &mut GraphBuilder,
+    name: String,
+    x: NodeId,
+    linear: &Linear,
+    activations: ActivationPrecision,
+) -> NodeId {
     let mut weights = vec![&linear.weight];
     weights.extend(&linear.bias);
-    b.node(name, MatMul { bias: linear.bias.is_some() }, &[x], &weights)
+    b.node(name, MatMul { bias: linear.bias.is_some(), activations }, &[x], &weights)
 }
 
 impl Model {

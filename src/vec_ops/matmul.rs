@@ -16,6 +16,10 @@
 //! - a block with a NaN or an infinity gets `scale = NaN`, so that it shows in the result;
 //! - a block so small that `127 / amax` is not finite counts as zero.
 //!
+//! Where eight bits per element are too few, a token has *two planes*: these blocks, and blocks made in the same way of what they leave,
+//! `x - quant as f32 * scale`. To the kernels the planes are two tokens; the result is the sum of theirs, `first + second`, each being
+//! complete.
+//!
 //! A weight block of 32 has integer quants, centred exactly (`q - 8` for Q4_0, `q - 32` for Q6_K), and an f32 scale: `d`, or `d * sub-scale`
 //! rounded to f32 where sub-blocks are 32 wide (Q4_K, Q5_K, IQ4_XS). Where they are 16 wide (Q2_K, Q3_K, Q6_K) the small integer scales are
 //! folded into the integer sum, `isum = sc0 * isum0 + sc1 * isum1`, which is exact. For the blocks of a row in order:
@@ -27,7 +31,7 @@
 //! *F32, F16 and BF16 weights.* Activations stay f32. Eight accumulators, one per `k mod 8`, each over `k` in order; then
 //! `((a0+a4)+(a2+a6)) + ((a1+a5)+(a3+a7))`.
 //!
-//! *Bias.* Added to the finished sum, as one more operation.
+//! *Bias.* Added to the finished sum, or sum of planes, as one more operation.
 //!
 //! # How it is computed
 //!

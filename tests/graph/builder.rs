@@ -24,7 +24,7 @@ fn the_first_error_is_kept_and_names_node_op_expected_and_got() {
     let mut g = GraphBuilder::new(params(3, 1));
     let ids = g.input(InputKind::TokenIds);
     let x = g.node("x", GetRows, &[ids], &[&matrix("w", 8, 9)]);
-    let bad = g.node("bad", MatMul { bias: false }, &[x], &[&matrix("w2", 7, 9)]);
+    let bad = g.node("bad", product(), &[x], &[&matrix("w2", 7, 9)]);
     let worse = g.node("x", Silu, &[bad], &[]);
     g.output(worse);
     let error = g.finish().unwrap_err();

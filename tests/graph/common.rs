@@ -84,7 +84,7 @@ pub(crate) fn decoder(params: GraphParams, n_layer: u32) -> Graph {
     g.set_layer(None);
     let normed = g.node("output_norm", RmsNorm { eps: 1e-6 }, &[x], &[&vector("output_norm.weight", N_EMBD)]);
     let head = matrix("output.weight", N_EMBD, N_VOCAB);
-    let logits = g.node("logits", MatMul { bias: false }, &[normed], &[&head]);
+    let logits = g.node("logits", product(), &[normed], &[&head]);
     g.output(logits);
     g.finish().unwrap()
 }
@@ -95,7 +95,7 @@ fn block(g: &mut GraphBuilder, layer: u32, x: NodeId, is_last: bool) -> NodeId {
     let normed = g.node(name("attn_norm"), RmsNorm { eps: 1e-6 }, &[x], &[&norm]);
     let attn = attention(g, layer, normed);
     let wo = matrix(&name("attn_output.weight"), HEAD_DIM * N_HEAD, N_EMBD);
-    let mut attn_out = g.node(name("attn_out"), MatMul { bias: false }, &[attn], &[&wo]);
+    let mut attn_out = g.node(name("attn_out"), product(), &[attn], &[&wo]);
     let mut residual = x;
     if is_last && g.params().n_out != g.params().n_tokens {
         let tail = g.input(InputKind::TailIds);
@@ -115,7 +115,8 @@ fn attention(g: &mut GraphBuilder, layer: u32, normed: NodeId) -> NodeId {
     let mut project = |part: &str, n_out: usize| {
         let (w, b) = (name(&format!("attn_{part}.weight")), name(&format!("attn_{part}.bias")));
         let weights = [&matrix(&w, N_EMBD, n_out), &vector(&b, n_out)];
-        g.node(name(&format!("attn_{part}")), MatMul { bias: true }, &[normed], &weights)
+        let op = MatMul { bias: true, activations: ActivationPrecision::Bits16 };
+        g.node(name(&format!("attn_{part}")), op, &[normed], &weights)
     };
     let (q, k, v) = (project("q", n_q), project("k", n_kv), project("v", n_kv));
     let positions = g.input(InputKind::Positions);
@@ -134,11 +135,15 @@ fn ffn(g: &mut GraphBuilder, layer: u32, normed: NodeId) -> NodeId {
     let gate = matrix(&name("ffn_gate.weight"), N_EMBD, N_FF);
     let up = matrix(&name("ffn_up.weight"), N_EMBD, N_FF);
     let down = matrix(&name("ffn_down.weight"), N_FF, N_EMBD);
-    let gate = g.node(name("ffn_gate"), MatMul { bias: false }, &[normed], &[&gate]);
-    let up = g.node(name("ffn_up"), MatMul { bias: false }, &[normed], &[&up]);
+    let gate = g.node(name("ffn_gate"), product(), &[normed], &[&gate]);
+    let up = g.node(name("ffn_up"), product(), &[normed], &[&up]);
     let act = g.node(name("ffn_act"), Silu, &[gate], &[]);
     let gated = g.node(name("ffn_gated"), Mul, &[act, up], &[]);
-    g.node(name("ffn_down"), MatMul { bias: false }, &[gated], &[&down])
+    g.node(name("ffn_down"), product(), &[gated], &[&down])
+}
+
+pub(crate) fn product() -> MatMul {
+    MatMul { bias: false, activations: ActivationPrecision::Bits8 }
 }
 
 pub(crate) fn rope() -> RoPE {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use minfer::graph::{
-    Backend, BufferId, MatMul, Node, NodeCall, NodeId, NodeMeta, Op, Operand, Scale, Slot, WeightRef,
+    ActivationPrecision, Backend, BufferId, MatMul, Node, NodeCall, NodeId, NodeMeta, Op, Operand, Scale,
+    Slot, WeightRef,
 };
 use minfer::tensor::{DType, Shape, Tensor, TensorBytes, TensorMap};
 use minfer::vec_ops::Isa;
@@ -51,14 +52,24 @@ fn backend() -> (Box<dyn Backend>, WeightRef) {
     (Box::new(cpu(Arc::new(weights), Isa::best(), 1)), weight)
 }
 
+fn product(
+    backend: &mut dyn Backend,
+    activations: ActivationPrecision,
+    weight: &WeightRef,
+    x: BufferId,
+    y: BufferId,
+) -> Vec<f32> {
+    let op = MatMul { bias: false, activations };
+    execute(backend, op, std::slice::from_ref(weight), operand(x), operand(y));
+    read(backend, y)
+}
+
 #[test]
 fn products_follow_their_source_through_every_kind_of_write() {
     let (mut backend, identity) = backend();
     let (x, y) = (backend.alloc(N * 4).unwrap(), backend.alloc(N * 4).unwrap());
-    let product_of = |backend: &mut dyn Backend| {
-        execute(backend, MatMul { bias: false }, std::slice::from_ref(&identity), operand(x), operand(y));
-        read(backend, y)
-    };
+    let product_of =
+        |backend: &mut dyn Backend| product(backend, ActivationPrecision::Bits8, &identity, x, y);
     let near = |got: Vec<f32>, expected: &[f32]| {
         for (got, expected) in got.iter().zip(expected) {
             assert!((got - expected).abs() < 0.02, "expected {expected}, got {got}");
@@ -76,4 +87,20 @@ fn products_follow_their_source_through_every_kind_of_write() {
     execute(&mut *backend, Scale { factor: -1.0 }, &[], operand(x), operand(x));
     let negated: Vec<f32> = second.iter().map(|x| -x).collect();
     near(product_of(&mut *backend), &negated);
+}
+
+#[test]
+fn products_of_one_source_keep_their_own_precision() {
+    use ActivationPrecision::{Bits8, Bits16};
+    let (mut backend, identity) = backend();
+    let (x, y) = (backend.alloc(N * 4).unwrap(), backend.alloc(N * 4).unwrap());
+    let source = values(N, 1);
+    backend.write(x, 0, bytemuck::cast_slice(&source)).unwrap();
+    let mut error_of = |precision| {
+        let got = product(&mut *backend, precision, &identity, x, y);
+        got.iter().zip(&source).map(|(y, x)| (y - x).abs()).fold(0.0, f32::max)
+    };
+    let errors = [Bits8, Bits16, Bits8].map(&mut error_of);
+    assert_eq!(errors[0], errors[2]);
+    assert!(errors[0] > 1e-3 && errors[1] < 2e-5, "{errors:?}");
 }

@@ -8,6 +8,18 @@ use super::*;
 pub struct MatMul {
     /// A bias vector follows the matrix in the weights.
     pub bias: bool,
+    /// How precisely `x` has to meet block-quantised weights.
+    pub activations: ActivationPrecision,
+}
+
+/// The least precision that a product with block-quantised weights keeps of its activations. Backends may keep more, and do where the
+/// weights are floats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ActivationPrecision {
+    /// Eight bits per element and a scale per block of 32: the fastest that integer kernels have.
+    Bits8,
+    /// Sixteen bits per element and block.
+    Bits16,
 }
 
 impl OpDef for MatMul {

@@ -58,6 +58,11 @@ pub(in crate::vec_ops) struct ActivationBlock {
 impl ActivationBlock {
     pub(in crate::vec_ops) const ZERO: ActivationBlock =
         ActivationBlock { quants: [0; BLOCK], scale: 0.0, scaled_sum: 0.0, half_sums: [0; 2] };
+
+    /// What this block leaves of the activations it was made from, in unfused operations that every instruction set has.
+    pub(in crate::vec_ops) fn rest_of(&self, x: &[f32; BLOCK]) -> [f32; BLOCK] {
+        std::array::from_fn(|i| x[i] - f32::from(self.quants[i]) * self.scale)
+    }
 }
 
 /// The bytes of eight rows.

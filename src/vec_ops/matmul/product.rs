@@ -13,10 +13,10 @@ use crate::threads::{Stripe, Stripes};
 /// Rows that a small kernel takes at once.
 const TILE_ROWS: usize = GROUP_ROWS * TILE_GROUPS;
 
-/// Rows of a share when there are many tokens: their panels stay in the second-level cache.
+/// Rows of a share when there are many vectors: their panels stay in the second-level cache.
 const PANEL_ROWS: usize = 2 * TILE_ROWS;
 
-/// Bytes of weights in a share when there are few tokens: much more than what is asked for beyond its end, which is wasted.
+/// Bytes of weights in a share when there are few vectors: much more than what is asked for beyond its end, which is wasted.
 const STREAM_BYTES: usize = 128 << 10;
 
 /// How a product is computed: kernel and activations fit each other.
@@ -33,6 +33,8 @@ pub(super) struct Product<'a> {
     n_in: usize,
     n_out: usize,
     n_tokens: usize,
+    /// Vectors of activations per token, whose sums add up.
+    n_planes: usize,
     bias: Option<&'a [f32]>,
     stripes: Stripes<'a, f32>,
 }
@@ -55,7 +57,11 @@ impl<'a> Product<'a> {
         check_len("output", n_out.saturating_mul(n_tokens), job.out.len())?;
         job.bias.map_or(Ok(()), |bias| check_len("bias", n_out, bias.len()))?;
         let plan = plan(kernels, *dtype, x, n_in, n_tokens)?;
-        let grain = share_rows(n_out, row_bytes, n_tokens, n_workers);
+        let n_planes = match plan {
+            Plan::Float(..) => 1,
+            Plan::Quantised(_, x) => x.n_planes(),
+        };
+        let grain = share_rows(n_out, row_bytes, n_tokens * n_planes, n_workers);
         Ok(Product {
             plan,
             weight: bytes,
@@ -63,13 +69,18 @@ impl<'a> Product<'a> {
             n_in,
             n_out,
             n_tokens,
+            n_planes,
             bias: job.bias,
             stripes: Stripes::new(job.out, n_out, grain),
         })
     }
 
     pub(super) fn n_multiplications(&self) -> usize {
-        self.n_in * self.n_out * self.n_tokens
+        self.n_in * self.n_out * self.n_vectors()
+    }
+
+    fn n_vectors(&self) -> usize {
+        self.n_tokens * self.n_planes
     }
 
     /// Computes stripes until none is left; every worker calls this.
@@ -80,7 +91,7 @@ impl<'a> Product<'a> {
                 Plan::Quantised(QuantKernel { single: Some(single), .. }, x) if self.n_tokens == 1 => {
                     self.single(single, x, &mut stripe);
                 }
-                Plan::Quantised(kernel, x) if self.n_tokens <= TILE_TOKENS => {
+                Plan::Quantised(kernel, x) if self.n_vectors() <= TILE_TOKENS => {
                     self.stream(kernel, x, &mut stripe, panels);
                 }
                 Plan::Quantised(kernel, x) => self.tiled(kernel, x, &mut stripe, panels),
@@ -105,10 +116,13 @@ impl<'a> Product<'a> {
     fn single(&self, single: Single, x: &Activations, stripe: &mut Stripe<'_, f32>) {
         let n_blocks = self.n_in / BLOCK;
         for row in stripe.range().step_by(GROUP_ROWS) {
-            let mut sums = [0.0; GROUP_ROWS];
-            let ahead = self.ahead(row + TILE_ROWS, 0, n_blocks);
-            single(&self.rows(row), x.token(0, 0, n_blocks), &mut sums, ahead);
-            self.store(stripe, row, 0, &[sums]);
+            let mut sums = [[0.0; GROUP_ROWS]; TILE_TOKENS];
+            let mut ahead = self.ahead(row + TILE_ROWS, 0, n_blocks);
+            for (plane, sums) in sums.iter_mut().enumerate().take(self.n_planes) {
+                single(&self.rows(row), x.vector(plane, 0, n_blocks), sums, ahead);
+                ahead = &[];
+            }
+            self.store(stripe, row, 0, &sums[..self.n_planes]);
         }
     }
 
@@ -122,7 +136,7 @@ impl<'a> Product<'a> {
     ) {
         panels.resize(panels.len().max(TILE_GROUPS * SUPER_BLOCKS), PanelBlock::ZERO);
         let (panel0, panel1) = panels.split_at_mut(SUPER_BLOCKS);
-        let n_blocks = self.n_in / BLOCK;
+        let (n_blocks, n_vectors) = (self.n_in / BLOCK, self.n_vectors());
         for row in stripe.range().step_by(TILE_ROWS) {
             let n_groups = (stripe.range().end - row).div_ceil(GROUP_ROWS).min(TILE_GROUPS);
             let groups = [self.rows(row), self.rows(row + GROUP_ROWS)];
@@ -134,11 +148,11 @@ impl<'a> Product<'a> {
                     let ahead = self.ahead(row + TILE_ROWS + GROUP_ROWS, first, n);
                     (kernel.unpack)(&groups[1], first, &mut panel1[..n], ahead);
                 }
-                let tokens = pick(self.n_tokens, |token| x.token(token, first, n));
-                (kernel.dot)(&[&panel0[..n], &panel1[..n]][..n_groups], &tokens[..self.n_tokens], &mut tile);
+                let vectors = pick(n_vectors, |vector| x.vector(vector, first, n));
+                (kernel.dot)(&[&panel0[..n], &panel1[..n]][..n_groups], &vectors[..n_vectors], &mut tile);
             }
             for (group, lanes) in tile.iter().enumerate().take(n_groups) {
-                self.store(stripe, row + group * GROUP_ROWS, 0, &lanes[..self.n_tokens]);
+                self.store(stripe, row + group * GROUP_ROWS, 0, &lanes[..n_vectors]);
             }
         }
     }
@@ -158,15 +172,15 @@ impl<'a> Product<'a> {
         for (row, panel) in rows.clone().step_by(GROUP_ROWS).zip(panels.chunks_exact_mut(n_blocks)) {
             (kernel.unpack)(&self.rows(row), 0, panel, self.ahead(row + GROUP_ROWS, 0, n_blocks));
         }
-        for first_token in (0..self.n_tokens).step_by(TILE_TOKENS) {
-            let n = TILE_TOKENS.min(self.n_tokens - first_token);
-            let tokens = pick(n, |i| x.token(first_token + i, 0, n_blocks));
+        for first_vector in (0..self.n_vectors()).step_by(TILE_TOKENS) {
+            let n = TILE_TOKENS.min(self.n_vectors() - first_vector);
+            let vectors = pick(n, |i| x.vector(first_vector + i, 0, n_blocks));
             for row in rows.clone().step_by(TILE_ROWS) {
                 let n_groups = (rows.end - row).div_ceil(GROUP_ROWS).min(TILE_GROUPS);
                 let panel = &panels[(row - rows.start) / GROUP_ROWS * n_blocks..][..n_groups * n_blocks];
-                let tile = tile_of(kernel.dot, panel, n_blocks, &tokens[..n]);
+                let tile = tile_of(kernel.dot, panel, n_blocks, &vectors[..n]);
                 for (group, lanes) in tile.iter().enumerate().take(n_groups) {
-                    self.store(stripe, row + group * GROUP_ROWS, first_token, &lanes[..n]);
+                    self.store(stripe, row + group * GROUP_ROWS, first_vector, &lanes[..n]);
                 }
             }
         }
@@ -188,21 +202,25 @@ impl<'a> Product<'a> {
         self.weight.get(start..end).unwrap_or(&[])
     }
 
-    /// Writes the sums `[token][row]` of eight rows from `row` on, as far as they belong to the stripe, with the bias.
+    /// Writes the sums `[vector][row]` of eight rows from `row` on, as far as they belong to the stripe: a token's planes in order, then
+    /// the bias. Vectors start and end with whole tokens.
     fn store(
         &self,
         stripe: &mut Stripe<'_, f32>,
         row: usize,
-        first_token: usize,
+        first_vector: usize,
         sums: &[[f32; GROUP_ROWS]],
     ) {
         let range = stripe.range();
         let n = GROUP_ROWS.min(range.end - row);
-        for (token, lanes) in sums.iter().enumerate() {
-            let out = &mut stripe.row_mut(first_token + token)[row - range.start..][..n];
-            out.copy_from_slice(&lanes[..n]);
+        let add = |out: &mut [f32], more: &[f32]| out.iter_mut().zip(more).for_each(|(y, x)| *y += x);
+        for (token, planes) in sums.chunks_exact(self.n_planes).enumerate() {
+            let token = first_vector / self.n_planes + token;
+            let out = &mut stripe.row_mut(token)[row - range.start..][..n];
+            out.copy_from_slice(&planes[0][..n]);
+            planes[1..].iter().for_each(|plane| add(out, plane));
             if let Some(bias) = self.bias {
-                out.iter_mut().zip(&bias[row..]).for_each(|(y, b)| *y += b);
+                add(out, &bias[row..]);
             }
         }
     }
@@ -235,8 +253,8 @@ fn plan<'a>(
 }
 
 /// Rows per share: few enough that every worker gets several, many enough that claiming costs nothing.
-fn share_rows(n_out: usize, row_bytes: usize, n_tokens: usize, n_workers: usize) -> usize {
-    let wanted = if n_tokens > TILE_TOKENS { PANEL_ROWS } else { STREAM_BYTES.div_ceil(row_bytes.max(1)) };
+fn share_rows(n_out: usize, row_bytes: usize, n_vectors: usize, n_workers: usize) -> usize {
+    let wanted = if n_vectors > TILE_TOKENS { PANEL_ROWS } else { STREAM_BYTES.div_ceil(row_bytes.max(1)) };
     wanted.min(n_out / (4 * n_workers)).next_multiple_of(TILE_ROWS).max(TILE_ROWS)
 }
 
@@ -246,11 +264,11 @@ fn pick<'a, T>(n: usize, get: impl Fn(usize) -> &'a [T]) -> [&'a [T]; TILE_TOKEN
 }
 
 /// The sums of one tile from zero: `panel` holds one or two groups of `n_blocks`.
-fn tile_of(dot: Dot, panel: &[PanelBlock], n_blocks: usize, tokens: &[&[ActivationBlock]]) -> Tile {
+fn tile_of(dot: Dot, panel: &[PanelBlock], n_blocks: usize, vectors: &[&[ActivationBlock]]) -> Tile {
     let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
     match panel.split_at_checked(n_blocks) {
-        Some((first, second)) if second.len() == n_blocks => dot(&[first, second], tokens, &mut tile),
-        _ => dot(&[panel], tokens, &mut tile),
+        Some((first, second)) if second.len() == n_blocks => dot(&[first, second], vectors, &mut tile),
+        _ => dot(&[panel], vectors, &mut tile),
     }
     tile
 }

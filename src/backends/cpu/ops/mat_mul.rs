@@ -1,7 +1,8 @@
 //! MatMul.
 
 use super::*;
-use crate::vec_ops::matmul::{Input, MatmulError, matmul, needs_quantised};
+use crate::graph::ActivationPrecision;
+use crate::vec_ops::matmul::{Activations, Input, MatmulError, matmul, needs_quantised};
 
 /// Computes the node. Quantised weights meet a quantised source, which the matmuls after this one share.
 pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
@@ -16,7 +17,13 @@ pub(in crate::backends::cpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
     let (activations, scratch) = (&mut launch.caches.activations, &mut launch.caches.matmul);
     let input = match needs_quantised(weight.dtype) {
         true => activations
-            .get_or_make(source, |form| form.quantise(device.matmul, &device.pool, x, n_in, n_tokens))
+            .get_or_make(source, op.activations, |form| {
+                let quantise = match op.activations {
+                    ActivationPrecision::Bits8 => Activations::quantise,
+                    ActivationPrecision::Bits16 => Activations::quantise_twice,
+                };
+                quantise(form, device.matmul, &device.pool, x, n_in, n_tokens)
+            })
             .map(Input::Quantised),
         false => Ok(Input::F32(x)),
     };
