@@ -106,7 +106,7 @@ impl<'a> Product<'a> {
         let n_blocks = self.n_in / BLOCK;
         for row in stripe.range().step_by(GROUP_ROWS) {
             let mut sums = [0.0; GROUP_ROWS];
-            let ahead = self.ahead(row + TILE_ROWS, 0, n_blocks);
+            let ahead = self.ahead(row + GROUP_ROWS);
             single(&self.rows(row), x.token(0, 0, n_blocks), &mut sums, ahead);
             self.store(stripe, row, 0, &[sums]);
         }
@@ -129,9 +129,9 @@ impl<'a> Product<'a> {
             let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
             for first in (0..n_blocks).step_by(SUPER_BLOCKS) {
                 let n = SUPER_BLOCKS.min(n_blocks - first);
-                (kernel.unpack)(&groups[0], first, &mut panel0[..n], self.ahead(row + TILE_ROWS, first, n));
+                (kernel.unpack)(&groups[0], first, &mut panel0[..n], self.ahead(row + TILE_ROWS));
                 if n_groups > 1 {
-                    let ahead = self.ahead(row + TILE_ROWS + GROUP_ROWS, first, n);
+                    let ahead = self.ahead(row + TILE_ROWS + GROUP_ROWS);
                     (kernel.unpack)(&groups[1], first, &mut panel1[..n], ahead);
                 }
                 let tokens = pick(self.n_tokens, |token| x.token(token, first, n));
@@ -156,7 +156,7 @@ impl<'a> Product<'a> {
         let n_groups = rows.len().div_ceil(GROUP_ROWS);
         panels.resize(panels.len().max(n_groups * n_blocks), PanelBlock::ZERO);
         for (row, panel) in rows.clone().step_by(GROUP_ROWS).zip(panels.chunks_exact_mut(n_blocks)) {
-            (kernel.unpack)(&self.rows(row), 0, panel, self.ahead(row + GROUP_ROWS, 0, n_blocks));
+            (kernel.unpack)(&self.rows(row), 0, panel, self.ahead(row + GROUP_ROWS));
         }
         for first_token in (0..self.n_tokens).step_by(TILE_TOKENS) {
             let n = TILE_TOKENS.min(self.n_tokens - first_token);
@@ -180,12 +180,9 @@ impl<'a> Product<'a> {
         })
     }
 
-    /// What to ask for while `n` blocks from `first` on are unpacked: as large a part of the group at `row`.
-    fn ahead(&self, row: usize, first: usize, n: usize) -> &[u8] {
-        let block_bytes = GROUP_ROWS * self.row_bytes / (self.n_in / BLOCK);
-        let start = row * self.row_bytes + block_bytes * first;
-        let end = self.weight.len().min(start + block_bytes * n);
-        self.weight.get(start..end).unwrap_or(&[])
+    /// The bytes from `row` on, to be asked for before they are needed.
+    fn ahead(&self, row: usize) -> &[u8] {
+        &self.weight[self.weight.len().min(row * self.row_bytes)..]
     }
 
     /// Writes the sums `[token][row]` of eight rows from `row` on, as far as they belong to the stripe, with the bias.
