@@ -3,6 +3,7 @@
 //! The rows' bytes are transposed in units of four while they are still packed; after that every lane holds one row and the bits are
 //! taken apart for eight rows at once.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use crate::vec_ops::matmul::panel::{GROUP_ROWS, PanelBlock};
@@ -26,17 +27,19 @@ impl<const NEAR: bool> Ahead<NEAR> {
 
     /// Asks for part `part` of the `n_parts` of as many bytes as eight rows have in a stored block, `at` bytes behind the start of a row.
     /// The rows lie one behind the other, so this walks straight through them.
+    ///
+    /// In assembly, because the compiler would gather the portions of a stored block to one burst.
     #[inline(always)]
     pub(in crate::vec_ops) fn ask(self, at: usize, block_bytes: usize, part: usize, n_parts: usize) {
         let n_lines = (GROUP_ROWS * block_bytes).div_ceil(LINE);
         let start = self.0.wrapping_add(GROUP_ROWS * at);
         for line in part * n_lines / n_parts..(part + 1) * n_lines / n_parts {
-            let line = start.wrapping_add(LINE * line).cast();
+            let line = start.wrapping_add(LINE * line);
             // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of every x86-64.
             unsafe {
                 match NEAR {
-                    true => _mm_prefetch::<_MM_HINT_NTA>(line),
-                    false => _mm_prefetch::<_MM_HINT_T1>(line),
+                    true => asm!("prefetchnta [{}]", in(reg) line, options(nostack, preserves_flags)),
+                    false => asm!("prefetcht1 [{}]", in(reg) line, options(nostack, preserves_flags)),
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The two ways to use packed weights: unpacked to a panel for several tokens, or straight from the rows for one.
 
-use std::arch::x86_64::__m256i;
+use std::arch::x86_64::{__m256, __m256i};
 
 use super::matmul::{add_block, load_ps, products};
 use super::matmul_lanes::{Ahead, Pointers, store_ps};
@@ -143,20 +143,58 @@ pub(in crate::vec_ops) unsafe fn single_rows<P: Packed, F: Form, M: Multiply, co
     sums: &mut [f32; GROUP_ROWS],
     ahead: Ahead<NEAR>,
 ) {
-    // SAFETY: as for this function, here and below.
+    // SAFETY: as for this function.
     let mut lanes = unsafe { load_ps(sums) };
+    let n_units = const { n_blocks::<P>() / P::UNIT };
     let mut at = 0;
     for stored in token.chunks_exact(n_blocks::<P>()) {
+        // SAFETY: as for this function.
         let header = unsafe { P::header(p, at) };
-        for (unit, tokens) in stored.chunks_exact(P::UNIT).enumerate() {
-            let mut blocks = [PanelBlock::ZERO; MAX_UNIT];
-            unsafe { P::unit(p, at, &header, unit, &mut blocks[..P::UNIT]) };
-            for (i, (w, a)) in blocks.iter().zip(tokens).enumerate() {
-                ahead.ask(at, P::DTYPE.block_bytes(), unit * P::UNIT + i, n_blocks::<P>());
-                lanes = unsafe { add_block::<F>(lanes, M::block::<F>(w, a), w, a) };
+        // Written out, so that every unit's place is a constant: LLVM keeps a loop and takes the factors from memory.
+        macro_rules! add {
+            ($unit:expr) => {
+                // SAFETY: as for this function.
+                lanes = unsafe { add_unit::<P, F, M, NEAR>(lanes, p, at, &header, $unit, stored, ahead) }
+            };
+        }
+        for first in (0..n_units).step_by(4) {
+            add!(first);
+            if n_units > 1 {
+                add!(first + 1);
+            }
+            if n_units > 2 {
+                add!(first + 2);
+                add!(first + 3);
             }
         }
         at += P::DTYPE.block_bytes();
     }
+    // SAFETY: as for this function.
     unsafe { store_ps(sums, lanes) };
+}
+
+/// Adds the blocks of one unit of a stored block and asks for as many bytes.
+///
+/// # Safety
+/// As for [`single_rows`].
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn add_unit<P: Packed, F: Form, M: Multiply, const NEAR: bool>(
+    mut lanes: __m256,
+    p: &Pointers,
+    at: usize,
+    header: &P::Header,
+    unit: usize,
+    stored: &[ActivationBlock],
+    ahead: Ahead<NEAR>,
+) -> __m256 {
+    let mut blocks = [PanelBlock::ZERO; MAX_UNIT];
+    // SAFETY: as for this function.
+    unsafe { P::unit(p, at, header, unit, &mut blocks[..P::UNIT]) };
+    for (i, (w, a)) in blocks.iter().zip(&stored[unit * P::UNIT..][..P::UNIT]).enumerate() {
+        ahead.ask(at, P::DTYPE.block_bytes(), unit * P::UNIT + i, n_blocks::<P>());
+        // SAFETY: as for this function.
+        lanes = unsafe { add_block::<F>(lanes, M::block::<F>(w, a), w, a) };
+    }
+    lanes
 }
