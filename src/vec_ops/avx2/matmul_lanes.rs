@@ -3,35 +3,45 @@
 //! The rows' bytes are transposed in units of four while they are still packed; after that every lane holds one row and the bits are
 //! taken apart for eight rows at once.
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use crate::vec_ops::matmul::panel::{GROUP_ROWS, PanelBlock};
 
 /// Where the blocks to unpack begin, one address per row.
-pub(super) type Pointers = [*const u8; GROUP_ROWS];
+pub(in crate::vec_ops) type Pointers = [*const u8; GROUP_ROWS];
 
-/// Bytes to ask for in small portions. Asked for all at once, they would fill the queue to memory and stop everything until it drains.
+/// Where the eight rows begin that will be read next, to be asked for in small portions. Asked for all at once, they would fill the queue
+/// to memory and stop everything until it drains.
+///
+/// `NEAR` if they are so short that they stay in the first-level cache until they are read; others are brought to the second.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead {
-    start: *const u8,
-    /// Bytes per step.
-    portion: usize,
-}
+pub(in crate::vec_ops) struct Ahead<const NEAR: bool>(*const u8);
 
-impl Ahead {
-    const LINE: usize = 64;
+const LINE: usize = 64;
 
-    pub(super) fn new(bytes: &[u8], n_steps: usize) -> Ahead {
-        Ahead { start: bytes.as_ptr(), portion: bytes.len().div_ceil(n_steps.max(1)) }
+impl<const NEAR: bool> Ahead<NEAR> {
+    pub(in crate::vec_ops) fn new(bytes: &[u8]) -> Ahead<NEAR> {
+        Ahead(bytes.as_ptr())
     }
 
-    /// Asks for the portion of step `step`. The second-level cache is near enough, and requests to it wait in a longer queue.
-    #[inline]
-    pub(super) fn ask(self, step: usize) {
-        let start = self.start.wrapping_add(step * self.portion);
-        for at in (0..self.portion).step_by(Ahead::LINE) {
+    /// Asks for part `part` of the `n_parts` of as many bytes as eight rows have in a stored block, `at` bytes behind the start of a row.
+    /// The rows lie one behind the other, so this walks straight through them.
+    ///
+    /// In assembly, because the compiler would gather the portions of a stored block to one burst.
+    #[inline(always)]
+    pub(in crate::vec_ops) fn ask(self, at: usize, block_bytes: usize, part: usize, n_parts: usize) {
+        let n_lines = (GROUP_ROWS * block_bytes).div_ceil(LINE);
+        let start = self.0.wrapping_add(GROUP_ROWS * at);
+        for line in part * n_lines / n_parts..(part + 1) * n_lines / n_parts {
+            let line = start.wrapping_add(LINE * line);
             // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of every x86-64.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(start.wrapping_add(at).cast()) };
+            unsafe {
+                match NEAR {
+                    true => asm!("prefetchnta [{}]", in(reg) line, options(nostack, preserves_flags)),
+                    false => asm!("prefetcht1 [{}]", in(reg) line, options(nostack, preserves_flags)),
+                }
+            }
         }
     }
 }

@@ -53,7 +53,7 @@ unsafe fn unpack_five_bits(p: &Pointers, at: usize, out: &mut PanelBlock) {
     }
 }
 
-pub(super) struct Q4_0;
+pub(in crate::vec_ops) struct Q4_0;
 impl Packed for Q4_0 {
     const DTYPE: DType = DType::Q4_0;
     const UNIT: usize = 1;
@@ -73,7 +73,7 @@ impl Packed for Q4_0 {
     }
 }
 
-pub(super) struct Q4_1;
+pub(in crate::vec_ops) struct Q4_1;
 impl Packed for Q4_1 {
     const DTYPE: DType = DType::Q4_1;
     const UNIT: usize = 1;
@@ -95,7 +95,7 @@ impl Packed for Q4_1 {
     }
 }
 
-pub(super) struct Q5_0;
+pub(in crate::vec_ops) struct Q5_0;
 impl Packed for Q5_0 {
     const DTYPE: DType = DType::Q5_0;
     const UNIT: usize = 1;
@@ -115,7 +115,7 @@ impl Packed for Q5_0 {
     }
 }
 
-pub(super) struct Q5_1;
+pub(in crate::vec_ops) struct Q5_1;
 impl Packed for Q5_1 {
     const DTYPE: DType = DType::Q5_1;
     const UNIT: usize = 1;
@@ -137,7 +137,7 @@ impl Packed for Q5_1 {
     }
 }
 
-pub(super) struct Q8_0;
+pub(in crate::vec_ops) struct Q8_0;
 impl Packed for Q8_0 {
     const DTYPE: DType = DType::Q8_0;
     const UNIT: usize = 1;
@@ -161,7 +161,7 @@ impl Packed for Q8_0 {
     }
 }
 
-pub(super) struct IQ4NL;
+pub(in crate::vec_ops) struct IQ4NL;
 impl Packed for IQ4NL {
     const DTYPE: DType = DType::IQ4NL;
     const UNIT: usize = 1;
@@ -192,7 +192,7 @@ const TINY_FLOATS: [i8; 16] = {
     values
 };
 
-pub(super) struct MXFP4;
+pub(in crate::vec_ops) struct MXFP4;
 impl Packed for MXFP4 {
     const DTYPE: DType = DType::MXFP4;
     const UNIT: usize = 1;

@@ -61,7 +61,7 @@ fn store_pairs(out: &mut [[i16; 2]; GROUP_ROWS], pairs: __m256i) {
 }
 
 /// Scales and minima of eight blocks of 32.
-pub(super) struct BlockFactors {
+pub(in crate::vec_ops) struct BlockFactors {
     scale: [__m256; SUPER_BLOCKS],
     min: [__m256; SUPER_BLOCKS],
 }
@@ -101,7 +101,7 @@ impl BlockFactors {
     }
 }
 
-pub(super) struct Q4K;
+pub(in crate::vec_ops) struct Q4K;
 impl Packed for Q4K {
     const DTYPE: DType = DType::Q4K;
     const UNIT: usize = 2;
@@ -129,7 +129,7 @@ impl Packed for Q4K {
     }
 }
 
-pub(super) struct Q5K;
+pub(in crate::vec_ops) struct Q5K;
 impl Packed for Q5K {
     const DTYPE: DType = DType::Q5K;
     const UNIT: usize = 2;
@@ -162,7 +162,7 @@ impl Packed for Q5K {
 }
 
 /// Sixteen scales of a byte each, four per vector, and the factors of a super-block.
-pub(super) struct HalfFactors {
+pub(in crate::vec_ops) struct HalfFactors {
     scales: [__m256i; 4],
     d: __m256,
 }
@@ -180,7 +180,7 @@ impl HalfFactors {
     }
 }
 
-pub(super) struct Q6K;
+pub(in crate::vec_ops) struct Q6K;
 impl Packed for Q6K {
     const DTYPE: DType = DType::Q6K;
     const UNIT: usize = 4;
@@ -213,7 +213,7 @@ impl Packed for Q6K {
     }
 }
 
-pub(super) struct Q2K;
+pub(in crate::vec_ops) struct Q2K;
 impl Packed for Q2K {
     const DTYPE: DType = DType::Q2K;
     const UNIT: usize = 4;
@@ -257,7 +257,7 @@ impl Packed for Q2K {
     }
 }
 
-pub(super) struct Q3K;
+pub(in crate::vec_ops) struct Q3K;
 impl Packed for Q3K {
     const DTYPE: DType = DType::Q3K;
     const UNIT: usize = 4;
@@ -314,7 +314,7 @@ fn q3_k_factors(end: [__m256i; 4]) -> HalfFactors {
     HalfFactors { scales, d }
 }
 
-pub(super) struct IQ4XS;
+pub(in crate::vec_ops) struct IQ4XS;
 impl Packed for IQ4XS {
     const DTYPE: DType = DType::IQ4XS;
     const UNIT: usize = 1;

@@ -6,9 +6,12 @@ use crate::vec_ops::Isa;
 use crate::vec_ops::avx2::matmul::{
     self as avx2, activation_quad, add_block, load_pairs, load_ps, load_quants, offset_term,
 };
+use crate::vec_ops::avx2::matmul_lanes::{Ahead, Pointers};
+use crate::vec_ops::avx2::matmul_packed::{self as packed, Multiply, Packed};
+use crate::vec_ops::avx2::{matmul_unpack as unpack, matmul_unpack_k as unpack_k};
 use crate::vec_ops::matmul::panel::{
-    ActivationBlock, CentredFiveBit, CentredNibble, Dot, FiveBit, Form, Nibble, PanelBlock, SignedByte,
-    SixBit, ThreeBit, Tile, TinyFloat, TwoBit,
+    ActivationBlock, CentredFiveBit, CentredNibble, FiveBit, Form, GROUP_ROWS, Nibble, PanelBlock, RowGroup,
+    SignedByte, SixBit, ThreeBit, Tile, TinyFloat, TwoBit,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
@@ -19,23 +22,62 @@ pub(in crate::vec_ops) static TABLE: Table = Table {
     f32: avx2::TABLE.f32,
     f16: avx2::TABLE.f16,
     bf16: avx2::TABLE.bf16,
-    q4_0: with(avx2::TABLE.q4_0, dot::<CentredNibble>),
-    q4_1: with(avx2::TABLE.q4_1, dot::<Nibble>),
-    q5_0: with(avx2::TABLE.q5_0, dot::<CentredFiveBit>),
-    q5_1: with(avx2::TABLE.q5_1, dot::<FiveBit>),
-    q8_0: with(avx2::TABLE.q8_0, dot::<SignedByte>),
-    q2_k: with(avx2::TABLE.q2_k, dot::<TwoBit>),
-    q3_k: with(avx2::TABLE.q3_k, dot::<ThreeBit>),
-    q4_k: with(avx2::TABLE.q4_k, dot::<Nibble>),
-    q5_k: with(avx2::TABLE.q5_k, dot::<FiveBit>),
-    q6_k: with(avx2::TABLE.q6_k, dot::<SixBit>),
-    iq4_nl: with(avx2::TABLE.iq4_nl, dot::<SignedByte>),
-    iq4_xs: with(avx2::TABLE.iq4_xs, dot::<SignedByte>),
-    mxfp4: with(avx2::TABLE.mxfp4, dot::<TinyFloat>),
+    q4_0: kernel::<unpack::Q4_0, CentredNibble>(),
+    q4_1: kernel::<unpack::Q4_1, Nibble>(),
+    q5_0: kernel::<unpack::Q5_0, CentredFiveBit>(),
+    q5_1: kernel::<unpack::Q5_1, FiveBit>(),
+    q8_0: kernel::<unpack::Q8_0, SignedByte>(),
+    q2_k: kernel::<unpack_k::Q2K, TwoBit>(),
+    q3_k: kernel::<unpack_k::Q3K, ThreeBit>(),
+    q4_k: kernel::<unpack_k::Q4K, Nibble>(),
+    q5_k: kernel::<unpack_k::Q5K, FiveBit>(),
+    q6_k: kernel::<unpack_k::Q6K, SixBit>(),
+    iq4_nl: kernel::<unpack::IQ4NL, SignedByte>(),
+    iq4_xs: kernel::<unpack_k::IQ4XS, SignedByte>(),
+    mxfp4: kernel::<unpack::MXFP4, TinyFloat>(),
 };
 
-const fn with(kernel: QuantKernel, dot: Dot) -> QuantKernel {
-    QuantKernel { dot, ..kernel }
+const fn kernel<P: Packed, F: Form>() -> QuantKernel {
+    QuantKernel { unpack: packed::unpack::<P>, dot: dot::<F>, single: Some(single::<P, F>) }
+}
+
+struct Vnni;
+impl Multiply for Vnni {
+    #[inline(always)]
+    unsafe fn block<F: Form>(w: &PanelBlock, a: &ActivationBlock) -> __m256i {
+        // SAFETY: as for this function.
+        let [[sums]] = unsafe { products::<F, 1, 1>(&[w], &[a]) };
+        sums
+    }
+}
+
+fn single<P: Packed, F: Form>(
+    rows: &RowGroup<'_>,
+    token: &[ActivationBlock],
+    sums: &mut [f32; GROUP_ROWS],
+    ahead: &[u8],
+) {
+    let p = packed::checked::<P>(rows, token);
+    // SAFETY: `p` was checked; the table with this function is only handed out where these extensions exist.
+    unsafe {
+        match packed::is_near(rows) {
+            true => single_rows::<P, F, true>(&p, token, sums, Ahead::new(ahead)),
+            false => single_rows::<P, F, false>(&p, token, sums, Ahead::new(ahead)),
+        }
+    }
+}
+
+/// # Safety
+/// These extensions exist; `p` is from [`packed::checked`].
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn single_rows<P: Packed, F: Form, const NEAR: bool>(
+    p: &Pointers,
+    token: &[ActivationBlock],
+    sums: &mut [f32; GROUP_ROWS],
+    ahead: Ahead<NEAR>,
+) {
+    // SAFETY: as for this function.
+    unsafe { packed::single_rows::<P, F, Vnni, NEAR>(p, token, sums, ahead) }
 }
 
 fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {

@@ -117,7 +117,7 @@ impl<'a> Product<'a> {
         let n_blocks = self.n_in / BLOCK;
         for row in stripe.range().step_by(GROUP_ROWS) {
             let mut sums = [[0.0; GROUP_ROWS]; TILE_TOKENS];
-            let mut ahead = self.ahead(row + TILE_ROWS, 0, n_blocks);
+            let mut ahead = self.ahead(row + GROUP_ROWS);
             for (plane, sums) in sums.iter_mut().enumerate().take(self.n_planes) {
                 single(&self.rows(row), x.vector(plane, 0, n_blocks), sums, ahead);
                 ahead = &[];
@@ -143,9 +143,9 @@ impl<'a> Product<'a> {
             let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
             for first in (0..n_blocks).step_by(SUPER_BLOCKS) {
                 let n = SUPER_BLOCKS.min(n_blocks - first);
-                (kernel.unpack)(&groups[0], first, &mut panel0[..n], self.ahead(row + TILE_ROWS, first, n));
+                (kernel.unpack)(&groups[0], first, &mut panel0[..n], self.ahead(row + TILE_ROWS));
                 if n_groups > 1 {
-                    let ahead = self.ahead(row + TILE_ROWS + GROUP_ROWS, first, n);
+                    let ahead = self.ahead(row + TILE_ROWS + GROUP_ROWS);
                     (kernel.unpack)(&groups[1], first, &mut panel1[..n], ahead);
                 }
                 let vectors = pick(n_vectors, |vector| x.vector(vector, first, n));
@@ -170,7 +170,7 @@ impl<'a> Product<'a> {
         let n_groups = rows.len().div_ceil(GROUP_ROWS);
         panels.resize(panels.len().max(n_groups * n_blocks), PanelBlock::ZERO);
         for (row, panel) in rows.clone().step_by(GROUP_ROWS).zip(panels.chunks_exact_mut(n_blocks)) {
-            (kernel.unpack)(&self.rows(row), 0, panel, self.ahead(row + GROUP_ROWS, 0, n_blocks));
+            (kernel.unpack)(&self.rows(row), 0, panel, self.ahead(row + GROUP_ROWS));
         }
         for first_vector in (0..self.n_vectors()).step_by(TILE_TOKENS) {
             let n = TILE_TOKENS.min(self.n_vectors() - first_vector);
@@ -194,12 +194,9 @@ impl<'a> Product<'a> {
         })
     }
 
-    /// What to ask for while `n` blocks from `first` on are unpacked: as large a part of the group at `row`.
-    fn ahead(&self, row: usize, first: usize, n: usize) -> &[u8] {
-        let block_bytes = GROUP_ROWS * self.row_bytes / (self.n_in / BLOCK);
-        let start = row * self.row_bytes + block_bytes * first;
-        let end = self.weight.len().min(start + block_bytes * n);
-        self.weight.get(start..end).unwrap_or(&[])
+    /// The bytes from `row` on, to be asked for before they are needed.
+    fn ahead(&self, row: usize) -> &[u8] {
+        &self.weight[self.weight.len().min(row * self.row_bytes)..]
     }
 
     /// Writes the sums `[vector][row]` of eight rows from `row` on, as far as they belong to the stripe: a token's planes in order, then
