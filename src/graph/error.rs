@@ -68,7 +68,7 @@ pub enum GraphError {
     },
     /// A node is assigned to a backend that is not among the enabled ones.
     #[error("node {node} ({op}): backend: expected one of those enabled, got {backend}")]
-    BackendNotEnabled {
+    NodeBackendNotEnabled {
         /// Name of the node.
         node: String,
         /// Name of the op.
@@ -78,7 +78,7 @@ pub enum GraphError {
     },
     /// A graph needs a backend that has left the set since it was compiled.
     #[error("{backend}: expected an enabled backend, got none with this id")]
-    NotEnabled {
+    BackendNotEnabled {
         /// The backend.
         backend: BackendId,
     },

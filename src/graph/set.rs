@@ -77,7 +77,7 @@ impl BackendSet {
 
     /// The backend `id`, or the error that it is not enabled.
     pub(crate) fn enabled(&mut self, id: BackendId) -> Result<&mut (dyn Backend + 'static), GraphError> {
-        self.get_mut(id).ok_or(GraphError::NotEnabled { backend: id })
+        self.get_mut(id).ok_or(GraphError::BackendNotEnabled { backend: id })
     }
 
     /// Ids of the enabled backends, ascending.
@@ -153,7 +153,7 @@ impl BackendSet {
 
     /// Takes a buffer of exactly `bytes` from the pool of `id`.
     pub(crate) fn lease(&mut self, id: BackendId, bytes: usize) -> Result<Lease, GraphError> {
-        let member = self.member_mut(id).ok_or(GraphError::NotEnabled { backend: id })?;
+        let member = self.member_mut(id).ok_or(GraphError::BackendNotEnabled { backend: id })?;
         member.empty_bin();
         let buffer = member.backend.alloc(bytes).map_err(|source| GraphError::allocate(id, source))?;
         member.used_bytes += bytes;

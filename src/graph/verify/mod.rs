@@ -104,7 +104,7 @@ pub(crate) fn assigned(graph: &Graph, set: &BackendSet) -> Result<(), GraphError
         }
         if set.get(backend).is_none() {
             let (node, op) = (node.name.clone(), node.op.name());
-            return Err(GraphError::BackendNotEnabled { node, op, backend });
+            return Err(GraphError::NodeBackendNotEnabled { node, op, backend });
         }
         let Some(layer) = kv_layer(graph, node) else { continue };
         match kv_backends.iter().find(|(known, _)| *known == layer) {
