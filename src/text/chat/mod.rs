@@ -1,5 +1,6 @@
 //! From messages to prompt text: the model's own template, rendered as transformers renders it.
 
+mod bounds;
 mod clock;
 mod dialect;
 mod guard;

@@ -8,9 +8,9 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 use serde_json::{Map, Value as Json};
 
 use super::clock::DateTime;
-use super::dialect;
 use super::guard;
 use super::python;
+use super::{bounds, dialect};
 use crate::error::Hint;
 use crate::text::{Prompt, Tokenizer};
 
@@ -101,15 +101,20 @@ impl ChatTemplate {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(syntax_error)?);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.set_unknown_method_callback(bounds::method);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(RECURSION_LIMIT);
         environment.add_filter("tojson", python::tojson);
         environment.add_filter(dialect::ITERATED, dialect::iterated);
+        environment.add_filter(bounds::KEPT, bounds::kept);
+        environment.add_filter(bounds::STORED, bounds::stored);
         environment.add_test("iterable", is_iterable);
         environment.add_function("raise_exception", raise_exception);
-        environment.add_template_owned(NAME, dialect::adapted(source)).map_err(syntax_error)?;
+        let adapted = dialect::adapted(source).map_err(|dialect::TooComplex { line, what }| {
+            TemplateError::Syntax { line, message: format!("too many {what}") }
+        })?;
+        environment.add_template_owned(NAME, adapted).map_err(syntax_error)?;
         let tokens = [("bos_token", bos), ("eos_token", eos)];
         let tokens = tokens.into_iter().filter_map(|(name, text)| Some((name, text?.to_owned()))).collect();
         Ok(Self { environment, source: source.to_owned(), tokens })
