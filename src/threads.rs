@@ -17,7 +17,7 @@ use std::thread::{Builder, JoinHandle};
 
 use gate::Gate;
 pub use stripes::{Stripe, Stripes};
-pub use topology::default_threads;
+pub use topology::{default_threads, threads_for};
 
 use crate::error::Hint;
 

@@ -11,7 +11,7 @@ use crate::graph::{BackendId, BackendSet, CParams, Policy};
 use crate::models::Model;
 use crate::tensor::TensorMap;
 use crate::text::{ChatTemplate, TemplateError, Tokenizer, Vocab};
-use crate::threads::{ThreadPool, default_threads};
+use crate::threads::{ThreadPool, threads_for};
 use crate::vec_ops::Isa;
 
 /// Settings of a loaded model.
@@ -19,9 +19,9 @@ use crate::vec_ops::Isa;
 pub struct EngineOptions {
     /// Map the file instead of reading it.
     pub mmap: bool,
-    /// Bring a mapped file's pages in beforehand; of use if the model is going to run.
+    /// Bring a mapped file into memory beforehand, in huge pages where there is room; of use if the model is going to run.
     pub prefetch: bool,
-    /// Worker threads; `None` for what the machine suggests.
+    /// Worker threads, of which no more are started than can run at the same time; `None` for what the machine suggests.
     pub n_threads: Option<usize>,
     /// Instruction set of the CPU kernels; `None` for the best that runs here.
     pub isa: Option<Isa>,
@@ -84,7 +84,7 @@ impl Engine {
         let template = template::load(gguf.metadata(), &tokenizer, options.chat_template.as_deref())?;
         let mut warnings = tokenizer.warnings().to_vec();
         warnings.extend(template::warning(template.as_ref()));
-        let pool = Arc::new(ThreadPool::new(options.n_threads.unwrap_or_else(default_threads))?);
+        let pool = Arc::new(ThreadPool::new(threads_for(options.n_threads))?);
         let isa = options.isa.unwrap_or_else(Isa::best);
         let n_layer = model.hparams.n_layer;
         let policy = Policy::new(&backends::builtin(), options.fence, options.gpu_layers, n_layer);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use memmap2::Mmap;
 
 use super::memory;
+use crate::gguf::make_resident;
 use crate::tensor::{TensorBytes, TensorMap};
 
-/// Starts a thread that touches every page of the mapped weights, unless they would fill more than half of the memory
+/// Starts a thread that brings all mapped weights into memory, unless they would fill more than half of the memory
 /// that is free: then the pages that are used are worth more than those that are only near. The thread keeps the
 /// mappings alive and ends by itself; nothing depends on it.
 pub(super) fn start(tensors: &TensorMap) {
@@ -16,7 +17,7 @@ pub(super) fn start(tensors: &TensorMap) {
     if maps.is_empty() || memory::available_bytes().is_none_or(|available| n_bytes > available / 2) {
         return;
     }
-    let touch = move || maps.iter().for_each(|map| populate(map));
+    let touch = move || maps.iter().for_each(|map| make_resident(map));
     // Without the thread, pages come in when they are used.
     let _ = std::thread::Builder::new().name("minfer-prefetch".to_string()).spawn(touch);
 }
@@ -33,17 +34,3 @@ fn maps(tensors: &TensorMap) -> Vec<Arc<Mmap>> {
     }
     maps
 }
-
-/// Asks the system for the pages; a system that cannot will bring them in when they are used.
-#[cfg(target_os = "linux")]
-fn populate(map: &Mmap) {
-    let _ = map.advise(memmap2::Advice::PopulateRead);
-}
-
-#[cfg(all(unix, not(target_os = "linux")))]
-fn populate(map: &Mmap) {
-    let _ = map.advise(memmap2::Advice::WillNeed);
-}
-
-#[cfg(not(unix))]
-fn populate(_: &Mmap) {}

@@ -9,8 +9,12 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-/// Looks at the number before the first yield: a few microseconds.
-const N_SPINS: usize = 200;
+/// How long a waiter spins before it yields: about the longest operation that one thread does alone. Who yields to a busy process is
+/// back only after that one's time slice.
+const SPIN_TIME: Duration = Duration::from_micros(50);
+
+/// Looks at the number between two looks at the clock.
+const N_SPINS: usize = 100;
 
 /// How long a waiter keeps yielding before it sleeps.
 const YIELD_TIME: Duration = Duration::from_micros(300);
@@ -51,13 +55,15 @@ impl Gate {
 
     /// Returns the first value seen for which `ready` holds. What other threads wrote before they set it is visible afterwards.
     pub(super) fn wait_until(&self, ready: impl Fn(usize) -> bool) -> usize {
-        for _ in 0..N_SPINS {
-            if let Some(value) = self.check(&ready) {
-                return value;
-            }
-            spin_loop();
-        }
         let started = Instant::now();
+        while started.elapsed() < SPIN_TIME {
+            for _ in 0..N_SPINS {
+                if let Some(value) = self.check(&ready) {
+                    return value;
+                }
+                spin_loop();
+            }
+        }
         while started.elapsed() < YIELD_TIME {
             if let Some(value) = self.check(&ready) {
                 return value;

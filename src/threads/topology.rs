@@ -5,8 +5,19 @@ use std::thread::available_parallelism;
 /// The number of threads that arithmetic profits from: physical cores among the processors this process may use, and no more than its
 /// share of processor time allows.
 pub fn default_threads() -> usize {
-    let n_allowed = available_parallelism().map_or(1, |n| n.get());
+    let n_allowed = allowed_threads();
     physical_cores().map_or(n_allowed, |n_cores| n_allowed.min(n_cores)).max(1)
+}
+
+/// The number of threads to start where `asked` are asked for: no more than can run at the same time, since every operation waits for
+/// all of them; [`default_threads`] if the number is left open.
+pub fn threads_for(asked: Option<usize>) -> usize {
+    asked.map_or_else(default_threads, |asked| asked.min(allowed_threads()))
+}
+
+/// Processors that this process may use, or as many as its share of processor time is worth.
+fn allowed_threads() -> usize {
+    available_parallelism().map_or(1, |n| n.get())
 }
 
 /// Physical cores among the allowed processors, where the system tells.
