@@ -133,7 +133,9 @@ fn assert_perplexity(name: &str) {
     let expected = &json("ppl/ppl.json")["models"][name];
     let text = std::fs::read_to_string(reference("ppl/ppl_shared.txt")).expect("it is committed");
     let tokens = engine.tokenizer().encode(&text, Specials::Plain).expect("it encodes");
-    assert_eq!(tokens.len() as f64, number(&expected["n_tokens"]), "{name}: tokens of the text");
+    if let Some(n_tokens) = expected["n_tokens"].as_u64() {
+        assert_eq!(tokens.len() as u64, n_tokens, "{name}: tokens of the text");
+    }
     let running = numbers(&expected["running"]);
     let got = context.perplexity(&tokens, &mut |so_far| so_far.n_chunks < N_CHUNKS).expect("it runs");
     let limit = 1.005 * running[got.n_chunks - 1];
