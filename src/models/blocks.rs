@@ -88,8 +88,9 @@ impl<'a> Blocks<'a> {
     fn head(&mut self, x: NodeId) {
         let (weights, eps) = (&self.model.weights, self.model.hparams.eps);
         let normed = self.b.node("output_norm", RmsNorm { eps }, &[x], &[&weights.output_norm]);
-        let logits =
-            matmul(&mut self.b, "output".to_string(), normed, &weights.output, ActivationPrecision::Bits8);
+        // An error here is one in the answer, and only rows that need logits get here.
+        let precision = ActivationPrecision::Bits16;
+        let logits = matmul(&mut self.b, "output".to_string(), normed, &weights.output, precision);
         self.b.output(logits);
     }
 
@@ -99,7 +100,7 @@ impl<'a> Blocks<'a> {
             return fused;
         }
         let weights = self.weights();
-        let q = self.projection("attn_q", normed, &weights.attn_q);
+        let q = self.precise("attn_q", normed, &weights.attn_q);
         let norm = weights.qk_norms.as_ref().map(|(q_norm, _)| q_norm);
         let q = self.rotated("attn_q", q, norm);
         let stored = self.store_only(normed);
@@ -109,8 +110,8 @@ impl<'a> Blocks<'a> {
     /// Keys and values, and their way into the layer's regions.
     fn store_only(&mut self, normed: NodeId) -> NodeId {
         let weights = self.weights();
-        let k = self.projection("attn_k", normed, &weights.attn_k);
-        let v = self.projection("attn_v", normed, &weights.attn_v);
+        let k = self.precise("attn_k", normed, &weights.attn_k);
+        let v = self.precise("attn_v", normed, &weights.attn_v);
         let norm = weights.qk_norms.as_ref().map(|(_, k_norm)| k_norm);
         let k = self.rotated("attn_k", k, norm);
         let cells = self.b.input(InputKind::Cells);
@@ -227,10 +228,10 @@ impl<'a> Blocks<'a> {
         matmul(&mut self.b, name, x, linear, ActivationPrecision::Bits8)
     }
 
-    /// What attention works with. Its exponential makes absolute errors in the products of queries and keys relative ones in the
-    /// weights, and errors in keys and values stay in the cache for all later tokens. So these products, the smallest of a block, keep
-    /// more of their activations.
-    fn projection(&mut self, part: &str, x: NodeId, linear: &Linear) -> NodeId {
+    /// As [`Blocks::linear`], for what attention works with. Its exponential makes errors in the products of queries and keys factors of
+    /// the weights, and keys and values stay in the cache for all later tokens. So these products, the smallest of a block, keep more of
+    /// their activations.
+    fn precise(&mut self, part: &str, x: NodeId, linear: &Linear) -> NodeId {
         let name = self.name(part);
         matmul(&mut self.b, name, x, linear, ActivationPrecision::Bits16)
     }

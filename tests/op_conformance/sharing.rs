@@ -102,5 +102,6 @@ fn products_of_one_source_keep_their_own_precision() {
     };
     let errors = [Bits8, Bits16, Bits8].map(&mut error_of);
     assert_eq!(errors[0], errors[2]);
-    assert!(errors[0] > 1e-3 && errors[1] < 2e-5, "{errors:?}");
+    // What one plane leaves of an element is at most half a step, of which the second makes 254 steps.
+    assert!(errors[1] > 0.0 && errors[1] < errors[0] / 200.0, "{errors:?}");
 }
