@@ -60,7 +60,7 @@ pub struct Context {
 impl Context {
     pub(super) fn new(engine: Engine, options: &ContextOptions) -> Result<Context, EngineError> {
         let hparams = &engine.model().hparams;
-        let n_ctx = memory::n_ctx(options.n_ctx, hparams.n_ctx_train)?;
+        let n_ctx = memory::n_ctx(options.n_ctx, hparams.n_ctx_train);
         for (what, got) in [("n_seq_max", options.n_seq_max), ("n_batch", options.n_batch)] {
             if got == 0 {
                 return Err(EngineError::BadOption { what, expected: "at least 1".to_string(), got });

@@ -1,25 +1,22 @@
 //! How much memory a context may take.
 
+mod available;
+
 use super::EngineError;
 use crate::graph::{KvShape, PAGE_TOKENS};
+
+pub use available::available_bytes;
 
 /// Default limit of the context length in tokens, where neither the caller nor the model asks for less.
 pub const DEFAULT_MAX_N_CTX: usize = 4096;
 
 /// Tokens of the context: `asked` or the default, in whole pages.
-pub(super) fn n_ctx(asked: Option<usize>, n_ctx_train: usize) -> Result<usize, EngineError> {
+pub(super) fn n_ctx(asked: Option<usize>, n_ctx_train: usize) -> usize {
     let wanted = match asked {
         None | Some(0) => n_ctx_train.min(DEFAULT_MAX_N_CTX),
         Some(n) => n,
     };
-    // Cells and positions are i32 in the graph.
-    let longest = i32::MAX as usize / PAGE_TOKENS * PAGE_TOKENS;
-    match wanted.checked_next_multiple_of(PAGE_TOKENS) {
-        Some(n_ctx) if n_ctx <= longest => Ok(n_ctx),
-        _ => {
-            Err(EngineError::BadOption { what: "n_ctx", expected: format!("at most {longest}"), got: wanted })
-        }
-    }
+    wanted.checked_next_multiple_of(PAGE_TOKENS).unwrap_or(usize::MAX / PAGE_TOKENS * PAGE_TOKENS)
 }
 
 /// Bytes of all layers' keys and values. Wider than an address, so that the refusal can show any number.
@@ -29,7 +26,7 @@ pub(super) fn kv_bytes(shape: &KvShape, n_layer: usize) -> u128 {
     [shape.n_cells, row_elems, elem_bytes, n_layer].into_iter().map(|n| n as u128).product()
 }
 
-/// Refuses a context whose keys and values do not fit into the budget.
+/// Refuses a context whose keys and values do not fit into the budget, or whose cells the graph cannot number.
 pub(super) fn check_kv(
     shape: &KvShape,
     n_layer: usize,
@@ -38,17 +35,16 @@ pub(super) fn check_kv(
     let bytes = kv_bytes(shape, n_layer);
     // An allocation cannot be larger than an isize, whatever the budget.
     let budget_bytes = budget_bytes.unwrap_or(usize::MAX).min(isize::MAX as usize);
-    match bytes <= budget_bytes as u128 {
-        true => Ok(()),
-        false => Err(EngineError::ContextTooBig { n_ctx: shape.n_cells, bytes, budget_bytes }),
+    if bytes > budget_bytes as u128 {
+        return Err(EngineError::ContextTooBig { n_ctx: shape.n_cells, bytes, budget_bytes });
     }
-}
-
-/// Memory that the system can give without swapping, where it says so.
-pub fn available_bytes() -> Option<usize> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
+    // Cells and positions are i32 in the graph.
+    let longest = i32::MAX as usize / PAGE_TOKENS * PAGE_TOKENS;
+    if shape.n_cells > longest {
+        let (expected, got) = (format!("at most {longest}"), shape.n_cells);
+        return Err(EngineError::BadOption { what: "n_ctx", expected, got });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -58,17 +54,20 @@ mod tests {
 
     #[test]
     fn the_default_context_is_bounded_and_whole_pages() {
-        assert_eq!(n_ctx(None, u32::MAX as usize).expect("bounded"), DEFAULT_MAX_N_CTX);
-        assert_eq!(n_ctx(Some(0), 2048).expect("the model's"), 2048);
-        assert_eq!(n_ctx(None, 100).expect("rounded"), 128);
-        assert_eq!(n_ctx(Some(7), 2048).expect("rounded"), 32);
+        assert_eq!(n_ctx(None, u32::MAX as usize), DEFAULT_MAX_N_CTX);
+        assert_eq!(n_ctx(Some(0), 2048), 2048);
+        assert_eq!(n_ctx(None, 100), 128);
+        assert_eq!(n_ctx(Some(7), 2048), 32);
+        assert_eq!(n_ctx(Some(usize::MAX), 2048) % PAGE_TOKENS, 0);
     }
 
     #[test]
-    fn a_context_beyond_the_index_range_is_refused() {
-        let error = n_ctx(Some(1_000_000_000_000), 2048).expect_err("too long");
-        assert!(error.to_string().contains("1000000000000"), "{error}");
-        assert!(n_ctx(Some(usize::MAX), 2048).is_err());
+    fn a_context_beyond_memory_or_the_index_range_is_refused() {
+        let shape = |n_cells| KvShape { n_cells, k_row_elems: 128, v_row_elems: 128, format: KvFormat::F16 };
+        let error = check_kv(&shape(1_000_000_000_000), 24, Some(1 << 34)).expect_err("too long");
+        assert!(error.to_string().contains("need 12288000000000000 bytes"), "{error}");
+        let empty = KvShape { n_cells: 1 << 31, k_row_elems: 0, v_row_elems: 0, format: KvFormat::F16 };
+        assert!(check_kv(&empty, 24, None).is_err());
     }
 
     #[test]
