@@ -8,6 +8,6 @@ use crate::graph::{Availability, BuiltBackend, KnownBackend, Registry};
 /// What this build has, one line per backend.
 pub fn builtin() -> Registry {
     Registry::new(vec![
-        BuiltBackend { known: KnownBackend::CPU, availability: || Availability::Available }, //
+        BuiltBackend { known: KnownBackend::CPU, availability: || Availability::Available, open: None }, //
     ])
 }

@@ -117,6 +117,7 @@ fn backend_lines(registry: &Registry) -> Vec<String> {
         let built = registry.backends().iter().find(|backend| backend.known.id == known.id);
         let state = match built.map(|backend| registry.availability(backend)) {
             Some(Availability::Available) => "available".to_string(),
+            Some(Availability::OnlyNamed(reason)) => format!("only if named: {reason}"),
             Some(Availability::Unavailable(reason)) => format!("not available: {reason}"),
             None => format!("not in this build: {}", known.absent),
         };

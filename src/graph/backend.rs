@@ -1,6 +1,8 @@
 //! The contract that every execution engine fulfils.
 
-use super::{FusedOp, KvShape, Node, Op, WeightRef};
+use std::time::Duration;
+
+use super::{FusedOp, KvShape, Node, Op, OpKind, WeightRef};
 use crate::tensor::{DType, Shape};
 
 /// A buffer of one backend's pool.
@@ -93,6 +95,24 @@ pub enum BackendError {
         /// What it was for.
         what: &'static str,
     },
+    /// The device is gone; everything on it is lost.
+    #[error("backend {backend}: the device was lost: {reason}")]
+    DeviceLost {
+        /// Name of the backend.
+        backend: &'static str,
+        /// What the driver said.
+        reason: String,
+    },
+    /// The driver refused something.
+    #[error("backend {backend}: {what}: {reason}")]
+    Driver {
+        /// Name of the backend.
+        backend: &'static str,
+        /// What was tried.
+        what: String,
+        /// What the driver said.
+        reason: String,
+    },
     /// A buffer, offset or length that the pool does not know.
     #[error(
         "backend {backend}: buffer {buffer}: expected an access within its {size} bytes, got {len} bytes at {offset}"
@@ -109,6 +129,21 @@ pub enum BackendError {
         /// Size of the buffer in bytes; 0 if there is no such buffer.
         size: usize,
     },
+}
+
+/// Exact counts of what a backend did since it was made. They do not depend on the machine's speed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct WorkCounts {
+    /// Kernels handed to the device.
+    pub dispatches: u64,
+    /// Times that recorded work was handed over.
+    pub submissions: u64,
+    /// Bytes of weights that these kernels read.
+    pub weights_read_bytes: u64,
+    /// Bytes copied from the host.
+    pub uploaded_bytes: u64,
+    /// Bytes copied to the host.
+    pub downloaded_bytes: u64,
 }
 
 /// An execution engine: a buffer pool, KV regions, a table of kernels, resident weights.
@@ -156,6 +191,26 @@ pub trait Backend: Send {
 
     /// Runs or enqueues one node.
     fn execute_node(&mut self, call: &NodeCall<'_>) -> Result<(), BackendError>;
+
+    /// Hands recorded work to the device, without waiting for it. The executor calls this at the end of every split.
+    fn submit(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// What was done so far; all zero for a backend that does not count.
+    fn counts(&self) -> WorkCounts {
+        WorkCounts::default()
+    }
+
+    /// Measures the time of every node on the device from now on. False if the device has no clock that can be read.
+    fn measure(&mut self) -> bool {
+        false
+    }
+
+    /// Takes the times measured since the last call, in order of execution. Waits for the device.
+    fn take_times(&mut self) -> Result<Vec<(OpKind, Duration)>, BackendError> {
+        Ok(Vec::new())
+    }
 
     /// Waits until all enqueued work is done.
     fn synchronize(&mut self) -> Result<(), BackendError> {

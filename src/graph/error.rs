@@ -186,6 +186,11 @@ impl GraphError {
         GraphError::Verify { stage, node: node.name.clone(), op: node.op.name(), rule }
     }
 
+    /// `source` while `backend` did `what`.
+    pub(crate) fn on_backend(what: &'static str, backend: BackendId, source: BackendError) -> GraphError {
+        GraphError::Backend { what, backend, source: Box::new(source) }
+    }
+
     /// `source` while `backend` worked for `node`; the node is named once.
     pub(crate) fn at_node(node: &Node, backend: BackendId, source: BackendError) -> GraphError {
         let source = Box::new(source);

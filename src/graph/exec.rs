@@ -135,6 +135,9 @@ impl Executable {
                 done.map_err(|source| GraphError::at_node(node, split.backend, source))?;
                 observer.node_end(node, &mut NodeValue::new(backend, call.out));
             }
+            let submitted = backend.submit();
+            submitted
+                .map_err(|source| GraphError::on_backend("handing over a split", split.backend, source))?;
             observer.split_end(split);
         }
         Ok(())

@@ -6,6 +6,7 @@
 //! graph after every stage.
 
 mod backend;
+mod device;
 mod node;
 mod ops;
 mod params;
@@ -36,11 +37,12 @@ mod text;
 
 pub use alloc::{Place, Plan, PlannedBuffer, size_class};
 pub use assign::{AssignQuery, Policy, assign};
-pub use backend::{Backend, BackendError, BufferId, NodeCall, Operand, Slot};
+pub use backend::{Backend, BackendError, BufferId, NodeCall, Operand, Slot, WorkCounts};
 pub use builder::GraphBuilder;
 pub use cache::{DEFAULT_GRAPHS, GraphCache};
 pub use census::{Census, CensusRow};
 pub use decode_fusion::{BuildQuery, MAX_FUSED_FF, NoDevice, fuses_ffn, fuses_qkv};
+pub use device::{Device, DeviceInfo, DeviceKind};
 pub use error::{GraphError, Stage};
 pub use exec::Executable;
 pub use fusion::fuse;
@@ -50,6 +52,6 @@ pub use node::{BackendId, Graph, Node, NodeId, NodeMeta, TensorSpec, WeightRef};
 pub use observer::{NodeValue, Observer};
 pub use ops::*;
 pub use params::{CParams, GraphParams, GraphType, KvFormat, PAGE_TOKENS};
-pub use registry::{Availability, BuiltBackend, FenceError, KnownBackend, Registry};
+pub use registry::{Availability, BuiltBackend, FenceError, KnownBackend, OpenDevice, Registry};
 pub use scheduler::{Schedule, Split, SplitId, ValueCopy};
 pub use set::BackendSet;

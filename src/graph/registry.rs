@@ -4,8 +4,9 @@
 //! graphs. Priorities may be chosen anew for a new backend.
 
 use std::fmt;
+use std::sync::Arc;
 
-use super::BackendId;
+use super::{BackendError, BackendId, Device};
 use crate::error::Hint;
 
 /// A backend that minfer knows by name, whether or not this build has it.
@@ -96,9 +97,14 @@ impl BackendId {
 pub enum Availability {
     /// There is a device.
     Available,
+    /// There is a device that is used only if its backend is named, for this reason.
+    OnlyNamed(String),
     /// There is none, for this reason.
     Unavailable(String),
 }
+
+/// Opens a device.
+pub type OpenDevice = fn() -> Result<Arc<dyn Device>, BackendError>;
 
 /// A backend that this build has.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +113,8 @@ pub struct BuiltBackend {
     pub known: KnownBackend,
     /// Looks for the device.
     pub availability: fn() -> Availability,
+    /// Opens the best device there is; `None` for the host's processor.
+    pub open: Option<OpenDevice>,
 }
 
 /// The backends of this build, in order of preference.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Backend, BackendError, BackendId, BufferId, GraphError, KvShape};
+use super::{Backend, BackendId, BufferId, GraphError, KvShape};
 
 /// Backend instances by id, with their memory budgets and the keys and values that they hold.
 ///
@@ -99,7 +99,7 @@ impl BackendSet {
             let backend = member.id;
             if self.kv.values().any(|(home, _)| *home == backend) {
                 let copied = member.backend.copy_cells(from, to, n);
-                copied.map_err(|source| failed("copying KV rows", backend, source))?;
+                copied.map_err(|source| GraphError::on_backend("copying KV rows", backend, source))?;
             }
         }
         Ok(())
@@ -206,8 +206,4 @@ impl Member {
 fn kv_bytes(shape: &KvShape) -> usize {
     let spec = shape.spec();
     spec.dtype.bytes_for(spec.shape.n_elems()).unwrap_or(usize::MAX)
-}
-
-fn failed(what: &'static str, backend: BackendId, source: BackendError) -> GraphError {
-    GraphError::Backend { what, backend, source: Box::new(source) }
 }
