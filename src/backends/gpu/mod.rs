@@ -119,9 +119,11 @@ impl Backend for GpuBackend {
     }
 
     fn supports_fused(&self, fused: FusedOp) -> bool {
-        match fused {
-            FusedOp::SwiGLU => ops().any(|op| op == OpKind::SwiGLU),
-        }
+        let kind = match fused {
+            FusedOp::SwiGLU => OpKind::SwiGLU,
+            FusedOp::MatMulAdd => OpKind::MatMulAdd,
+        };
+        kernels::kinds().any(|known| known == kind)
     }
 
     fn has_weight(&self, weight: &WeightRef) -> bool {
