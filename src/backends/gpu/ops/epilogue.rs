@@ -41,8 +41,9 @@ const fn shader(name: &'static str, snippets: &'static [&'static str]) -> Shader
     Shader { name, source: SOURCE, snippets, constants: CONSTANTS, bindings: BINDINGS, params: &["n_cells"] }
 }
 
-static F32: Shader = shader("epilogue_f32", &[GRID, RMS, ROTATION, F32_UNITS]);
-static F16: Shader = shader("epilogue_f16", &[GRID, RMS, ROTATION, HALVES, F16_UNITS]);
+pub(in crate::backends::gpu) static F32: Shader = shader("epilogue_f32", &[GRID, RMS, ROTATION, F32_UNITS]);
+pub(in crate::backends::gpu) static F16: Shader =
+    shader("epilogue_f16", &[GRID, RMS, ROTATION, HALVES, F16_UNITS]);
 
 /// Invocations of a workgroup, each of which stores one unit of V.
 const WORKGROUP: usize = 128;

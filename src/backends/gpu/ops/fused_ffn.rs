@@ -4,7 +4,7 @@ use super::product::{Product, is_contiguous, run};
 use super::{ACTIVATION, BackendError, GRID, Launch, Op, PipelineKey, Shader, payload, read, write};
 
 /// The activation of a product whose halves are gates and ups, over its first half.
-static HALVES: Shader = Shader {
+pub(in crate::backends::gpu) static HALVES: Shader = Shader {
     name: "swiglu_halves",
     source: include_str!("elementwise.wgsl"),
     snippets: &[

@@ -10,7 +10,7 @@ pub(super) mod kvcache_store;
 pub(super) mod mat_mul;
 pub(super) mod mat_mul_add;
 pub(super) mod permute;
-mod product;
+pub(super) mod product;
 pub(super) mod rms_norm;
 pub(super) mod rope;
 pub(super) mod softmax;

@@ -15,7 +15,7 @@ const MAX_FEW: usize = 8;
 const FEW_ROWS: usize = 8;
 const TILE: usize = 64;
 
-static FEW: Shader = Shader {
+pub(in crate::backends::gpu) static FEW: Shader = Shader {
     name: "matvec",
     source: include_str!("matvec.wgsl"),
     snippets: &[GRID, ACTIVATION, RMS],
@@ -24,7 +24,7 @@ static FEW: Shader = Shader {
     params: PARAMS,
 };
 
-static MANY: Shader = Shader {
+pub(in crate::backends::gpu) static MANY: Shader = Shader {
     name: "matmul",
     source: include_str!("matmul.wgsl"),
     snippets: &[GRID],
