@@ -11,6 +11,8 @@ use super::{
     tokenize::TokenizeArgs,
 };
 
+use crate::engine::GpuLayers;
+
 /// Runs GGUF language models on this machine, as a compute graph you can look at.
 #[derive(Debug, Parser)]
 #[command(name = "minfer", version, max_term_width = 100, after_help = MODELS_HELP)]
@@ -91,19 +93,13 @@ pub(super) struct EngineArgs {
     /// Layers to run on a device; `auto` takes as many as fit
     #[arg(long, allow_negative_numbers = true, value_name = "N|auto", default_value = "auto", value_parser = gpu_layers)]
     pub(super) gpu_layers: GpuLayers,
+    /// MiB that a model may take on a device [default: what the device reports]
+    #[arg(long, allow_negative_numbers = true, value_name = "MIB")]
+    pub(super) gpu_memory: Option<u64>,
 }
 
 /// More workers than any machine has is a slip of the finger.
 pub(super) const MAX_THREADS: i64 = 1024;
-
-/// How many layers go to a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum GpuLayers {
-    /// As many as fit.
-    Auto,
-    /// So many.
-    Count(usize),
-}
 
 fn gpu_layers(text: &str) -> Result<GpuLayers, String> {
     match text {

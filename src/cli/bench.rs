@@ -90,12 +90,13 @@ struct Machine {
 }
 
 pub(super) fn run(args: &BenchArgs, app: &App) -> Result<(), CliError> {
-    let options = app.engine_options(&args.engine, None)?;
     let tests = tests(args);
+    let n_ctx = tests.iter().map(BenchTest::n_ctx).max().unwrap_or(0).max(1);
+    let context_options = app.context_options(Some(n_ctx), args.kv);
+    let options = app.engine_options(&args.engine, context_options.clone())?;
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
-    let n_ctx = tests.iter().map(BenchTest::n_ctx).max().unwrap_or(0).max(1);
-    let mut context = engine.context(&app.context_options(Some(n_ctx), args.kv))?;
+    let mut context = engine.context(&context_options)?;
     let watch = Watch::install(&app.config, &mut context)?;
     let machine = Machine::of(&engine, &path);
     let mut output = Output::new();

@@ -54,7 +54,7 @@ struct Position {
 }
 
 pub(super) fn run(args: &LogitsArgs, app: &App) -> Result<(), CliError> {
-    let options = app.engine_options(&args.engine, None)?;
+    let options = app.engine_options(&args.engine, app.expected_context(&args.context))?;
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
     let ids = input_ids(args, &engine)?;

@@ -68,9 +68,8 @@ impl Context {
         }
         let cparams = engine.cparams(n_ctx, options);
         let available_bytes = memory::available_bytes();
-        let budget_bytes = options.kv_budget_bytes.or(available_bytes);
-        memory::check_kv(&engine.model().kv_shape(&cparams), hparams.n_layer, budget_bytes)?;
-        let mut backends = engine.backends();
+        check_kv(&engine, &cparams, options.kv_budget_bytes, available_bytes)?;
+        let mut backends = engine.backends()?;
         if let (Some(available_bytes), Some(cpu)) = (available_bytes, backends.get(BackendId::CPU)) {
             // Weights of its own are in memory already, so they are no longer available.
             let budget_bytes = available_bytes.saturating_add(cpu.weights_bytes());
@@ -198,15 +197,17 @@ impl Context {
 
     /// Computes at most `n_batch` tokens and appends their logits.
     fn run(&mut self, tokens: &[BatchToken], observer: &mut dyn Observer) -> Result<(), EngineError> {
-        self.step.fill(&mut self.kv, tokens)?;
+        let filled = self.step.fill(&mut self.kv, tokens);
+        // Also if something fails from here on: a sequence keeps the page that it has got, so what was in the old one goes along.
+        for copy in &self.step.copies {
+            self.backends.copy_cells(copy.from, copy.to, copy.n_rows)?;
+        }
+        filled?;
         let params = self.params(tokens.len(), self.step.n_out(), graph_type(tokens));
         let Context { engine, backends, cache, step, logits, .. } = self;
         let (executable, is_new) = executable(engine, backends, cache, &params)?;
         if is_new {
             observer.graph_built(executable);
-        }
-        for copy in &step.copies {
-            backends.copy_cells(copy.from, copy.to, copy.n_rows)?;
         }
         executable.run(backends, &step.inputs(), observer)?;
         if step.n_out() == 0 {
@@ -218,6 +219,24 @@ impl Context {
         logits.extend_from_slice(&rows);
         Ok(())
     }
+}
+
+/// Refuses a context whose keys and values do not fit where they go.
+fn check_kv(
+    engine: &Engine,
+    cparams: &CParams,
+    asked_bytes: Option<usize>,
+    available_bytes: Option<usize>,
+) -> Result<(), EngineError> {
+    let (shape, n_layer) = (engine.model().kv_shape(cparams), engine.model().hparams.n_layer);
+    if asked_bytes.is_some() {
+        memory::check_kv(&shape, n_layer, None, asked_bytes)?;
+    }
+    memory::check_kv(&shape, n_layer - cparams.gpu_layers.min(n_layer), None, available_bytes)?;
+    let Some(device) = engine.device() else { return Ok(()) };
+    let weights_bytes = device.device().weights_bytes();
+    let budget_bytes = device.budget_bytes.map(|budget| budget.saturating_sub(weights_bytes));
+    memory::check_kv(&shape, cparams.gpu_layers, Some(device.id()), budget_bytes)
 }
 
 /// The graph of `params`, and whether it was built just now.

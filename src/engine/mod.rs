@@ -3,6 +3,7 @@
 //! | file | question it answers |
 //! |---|---|
 //! | `loaded`, `template`, `prefetch` | what a loaded model consists of |
+//! | `device`, `offload`, `drill` | which part of it a device takes, and what if that is lost |
 //! | `context`, `step`, `memory` | how batches become graph runs, and what that takes |
 //! | `batch`, `logits` | what goes in and what comes out |
 //! | `session` | which tokens of a conversation are computed already |
@@ -15,11 +16,14 @@
 mod batch;
 mod bench;
 mod context;
+mod device;
+mod drill;
 mod error;
 mod generate;
 mod loaded;
 mod logits;
 mod memory;
+mod offload;
 mod prefetch;
 pub mod sampler;
 mod score;
@@ -32,11 +36,13 @@ mod timings;
 pub use batch::{Batch, BatchToken};
 pub use bench::BenchTest;
 pub use context::{Context, ContextOptions};
+pub use device::{DeviceOptions, OpenedDevice};
 pub use error::EngineError;
 pub use generate::{FinishReason, GenerateOptions, Generated, Generator, OnPiece};
-pub use loaded::{Engine, EngineOptions};
+pub use loaded::{Engine, EngineOptions, Placement};
 pub use logits::{Logits, arg_max, log_sum_exp, top_log_probs};
 pub use memory::{DEFAULT_MAX_N_CTX, available_bytes};
+pub use offload::{DeviceNeed, GpuLayers};
 pub use sampler::{SampleError, Sampler, SamplerOptions};
 pub use score::Perplexity;
 pub use session::Session;
