@@ -67,7 +67,7 @@ pub(super) fn run(args: &LogitsArgs, app: &App) -> Result<(), CliError> {
         let top = top_log_probs(logits, args.top);
         positions.push(Position { position, log_sum_exp: log_sum_exp(logits), top });
     })?;
-    watch.finish()?;
+    watch.finish(&context)?;
     match args.json {
         true => Output::new().json(&document(&ids, &positions)),
         false => Output::new().text(&table(&engine, &positions)),

@@ -62,7 +62,7 @@ pub(super) fn run(args: &PerplexityArgs, app: &App) -> Result<(), CliError> {
         running.push(chunk.value);
         !cancel.load(Ordering::Relaxed) && args.chunks.is_none_or(|limit| chunk.n_chunks < limit.get())
     })?;
-    watch.finish()?;
+    watch.finish(&context)?;
     if cancel.load(Ordering::Relaxed) {
         return Err(CliError::Interrupted);
     }

@@ -96,7 +96,7 @@ pub(super) fn run(args: &RunArgs, app: &App) -> Result<(), CliError> {
     let mut context = open_context(args, app, &engine, ids.len())?;
     let watch = Watch::install(&app.config, &mut context)?;
     let generated = answer(args, app, &mut context, &mut sampler, &ids)?;
-    watch.finish()?;
+    watch.finish(&context)?;
     dump(&mut context, &args.dump)?;
     if args.verbose {
         describe_run(&generated.timings);

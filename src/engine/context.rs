@@ -1,10 +1,12 @@
 //! A context: the keys and values of some sequences, and the graphs that extend them.
 
+use std::collections::BTreeMap;
+
 use super::step::{Step, graph_type, sequences};
-use super::{Batch, BatchToken, Engine, EngineError, Logits, logits, memory};
+use super::{Batch, BatchToken, Engine, EngineError, Logits, OpTime, logits, memory};
 use crate::graph::{
-    AssignQuery, BackendId, BackendSet, CParams, Executable, GraphCache, GraphParams, GraphType, KvFormat,
-    Observer, PAGE_TOKENS,
+    AssignQuery, Backend, BackendId, BackendSet, CParams, Executable, GraphCache, GraphError, GraphParams,
+    GraphType, KvFormat, Observer, OpKind, PAGE_TOKENS, WorkCounts,
 };
 use crate::kv::KvPages;
 
@@ -55,6 +57,8 @@ pub struct Context {
     logits: Vec<f32>,
     warnings: Vec<String>,
     observer: Box<dyn Observer + Send>,
+    /// Time per op on the device, if it is measured.
+    device_times: Option<BTreeMap<OpKind, OpTime>>,
 }
 
 impl Context {
@@ -85,6 +89,7 @@ impl Context {
             logits: Vec::new(),
             warnings: length_warning(n_ctx, hparams.n_ctx_train).into_iter().collect(),
             observer: Box::new(()),
+            device_times: None,
             engine,
         })
     }
@@ -134,6 +139,25 @@ impl Context {
     /// Watches every step of [`Context::decode`] from now on.
     pub fn set_observer(&mut self, observer: Box<dyn Observer + Send>) {
         self.observer = observer;
+    }
+
+    /// What the device did so far; all zero without one.
+    pub fn work(&self) -> WorkCounts {
+        let device = self.engine.device().and_then(|device| self.backends.get(device.id()));
+        device.map_or(WorkCounts::default(), Backend::counts)
+    }
+
+    /// Has the device measure the time of every node from now on. False if there is none, or none with a clock.
+    pub fn measure_device(&mut self) -> bool {
+        let device = self.engine.device().and_then(|device| self.backends.get_mut(device.id()));
+        let has_clock = device.is_some_and(Backend::measure);
+        self.device_times = has_clock.then(BTreeMap::new);
+        has_clock
+    }
+
+    /// The time per op on the device since [`Context::measure_device`] said yes.
+    pub fn device_times(&self) -> Option<&BTreeMap<OpKind, OpTime>> {
+        self.device_times.as_ref()
     }
 
     /// What the graph of a step is a function of: `n_tokens` tokens of which `n_out` need logits.
@@ -211,12 +235,24 @@ impl Context {
         }
         executable.run(backends, &step.inputs(), observer)?;
         if step.n_out() == 0 {
-            return Ok(());
+            return self.take_times();
         }
         let mut rows = Vec::new();
         let target = if logits.is_empty() { &mut *logits } else { &mut rows };
         executable.read_output(backends, 0, target)?;
         logits.extend_from_slice(&rows);
+        self.take_times()
+    }
+
+    /// Adds what the device has measured in a step, if it measures.
+    fn take_times(&mut self) -> Result<(), EngineError> {
+        let (Some(times), Some(device)) = (&mut self.device_times, self.engine.device()) else {
+            return Ok(());
+        };
+        let id = device.id();
+        let measured = self.backends.enabled(id)?.take_times();
+        let measured = measured.map_err(|source| GraphError::on_backend("reading times", id, source))?;
+        measured.into_iter().for_each(|(op, time)| times.entry(op).or_default().add(time));
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ mod template;
 mod timings;
 
 pub use batch::{Batch, BatchToken};
-pub use bench::BenchTest;
+pub use bench::{BenchRun, BenchTest};
 pub use context::{Context, ContextOptions};
 pub use device::{DeviceOptions, OpenedDevice};
 pub use error::EngineError;
@@ -46,4 +46,4 @@ pub use offload::{DeviceNeed, GpuLayers};
 pub use sampler::{SampleError, Sampler, SamplerOptions};
 pub use score::Perplexity;
 pub use session::Session;
-pub use timings::Timings;
+pub use timings::{OpTime, Timings};
