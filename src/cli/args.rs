@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::{
     bench::BenchArgs, completions::CompletionsArgs, doctor::DoctorArgs, graph::GraphArgs, info::InfoArgs,
     list::ListArgs, logits::LogitsArgs, perplexity::PerplexityArgs, pull::PullArgs, rm::RmArgs, run::RunArgs,
-    tokenize::TokenizeArgs,
+    tokenize::TokenizeArgs, verify::VerifyArgs,
 };
 
 use crate::engine::GpuLayers;
@@ -48,6 +48,7 @@ pub(super) enum Command {
     Logits(LogitsArgs),
     Perplexity(PerplexityArgs),
     Graph(GraphArgs),
+    Verify(VerifyArgs),
     Pull(PullArgs),
     List(ListArgs),
     Rm(RmArgs),

@@ -10,6 +10,7 @@
 //! | `sampler` | which token comes next |
 //! | `generate`, `stop`, `timings` | how an answer grows and ends |
 //! | `score`, `bench` | how well and how fast the model predicts |
+//! | `verify/` | whether a backend computes what another one does |
 //!
 //! Nothing here prints or reads the environment: warnings are returned, progress goes through callbacks.
 
@@ -32,6 +33,7 @@ mod step;
 mod stop;
 mod template;
 mod timings;
+pub mod verify;
 
 pub use batch::{Batch, BatchToken};
 pub use bench::{BenchRun, BenchTest};
