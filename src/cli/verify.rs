@@ -8,6 +8,7 @@ use super::output::Output;
 use super::setup::App;
 use crate::engine::verify::{LogitsReport, OpReport, VerifyOptions, VerifyReport, verify};
 use crate::engine::{Engine, EngineOptions, GpuLayers};
+use crate::graph::BackendId;
 use crate::text::Specials;
 
 /// The text that is run unless the user has another: longer than a page of keys and values.
@@ -49,7 +50,11 @@ pub(super) fn run(args: &VerifyArgs, app: &App) -> Result<(), CliError> {
     }
     let reference = reference_options(args, app, &tested)?;
     let path = app.model_path(&args.model)?;
+    let asked = tested.device.fence;
     let (tested, reference) = (app.load(&path, &tested)?, app.load(&path, &reference)?);
+    if asked != BackendId::CPU.bit() && tested.placement().device.is_none() {
+        return Err(CliError::usage("--backend", "a device that takes at least one layer", "none"));
+    }
     let prompt = tested.tokenizer().encode_sequence(&args.prompt, Specials::Plain)?;
     let options =
         VerifyOptions { prompt: &prompt, n_decode: args.n_predict, kv_format, cancel: app.interrupt.flag() };
