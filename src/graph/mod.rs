@@ -41,7 +41,7 @@ pub use backend::{Backend, BackendError, BufferId, NodeCall, Operand, Slot, Work
 pub use builder::GraphBuilder;
 pub use cache::{DEFAULT_GRAPHS, GraphCache};
 pub use census::{Census, CensusRow};
-pub use decode_fusion::{BuildQuery, MAX_FUSED_FF, NoDevice, fuses_ffn, fuses_qkv};
+pub use decode_fusion::{BuildQuery, Candidate, MAX_FUSED_FF, NoDevice, fuses_ffn, fuses_qkv};
 pub use device::{Device, DeviceInfo, DeviceKind};
 pub use error::{GraphError, Stage};
 pub use exec::Executable;

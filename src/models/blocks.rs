@@ -9,13 +9,14 @@
 //! ```
 //! In the last block only the rows that need logits go on after the attention's projection.
 
+mod decode;
+
 use super::{LayerWeights, Linear, Model};
 use crate::graph::{
-    ActivationPrecision, Add, Attn, BuildQuery, CParams, FusedFFN, FusedQKV, FusedQkvNorm, GetRows, Graph,
-    GraphBuilder, GraphError, GraphParams, InputKind, KvShape, KvcacheLoad, KvcacheStore, MatMul, Mul,
-    NodeId, Op, QkNorm, QkvBiasRopeStore, RmsNorm, RoPE, Silu, View, WeightRef, fuses_ffn, fuses_qkv,
+    ActivationPrecision, Add, Attn, BuildQuery, CParams, GetRows, Graph, GraphBuilder, GraphError,
+    GraphParams, InputKind, KvShape, KvcacheLoad, KvcacheStore, MatMul, Mul, NodeId, Op, QkNorm, RmsNorm,
+    RoPE, Silu, WeightRef,
 };
-use crate::tensor::Shape;
 
 /// Builds the graph of `params`.
 pub(super) fn build(
@@ -68,38 +69,38 @@ impl<'a> Blocks<'a> {
     /// One block. `None` if the graph ends in it: in a step without output, the last block only stores keys and values.
     fn block(&mut self, x: NodeId) -> Option<NodeId> {
         let weights = self.weights();
-        let normed = self.norm("attn_norm", x, &weights.attn_norm);
         if self.is_last() && self.params.n_out == 0 {
+            let normed = self.norm("attn_norm", x, &weights.attn_norm);
             self.store_only(normed);
             return None;
         }
-        let (q, kv) = self.queries_and_kv(normed);
+        let (q, kv) = self.queries_and_kv(x);
         let attended = self.attention(q, kv);
         let projected = self.linear("attn_output", attended, &weights.attn_output);
         let (projected, x) = self.tail_rows(projected, x);
         let x = self.add("attn_residual", projected, x);
-        let normed = self.norm("ffn_norm", x, &weights.ffn_norm);
-        let activated = self.gated(normed);
+        let activated = self.gated(x);
         let down = self.linear("ffn_down", activated, &weights.ffn_down);
         Some(self.add("ffn_residual", down, x))
     }
 
     /// Final norm and head.
     fn head(&mut self, x: NodeId) {
-        let (weights, eps) = (&self.model.weights, self.model.hparams.eps);
-        let normed = self.b.node("output_norm", RmsNorm { eps }, &[x], &[&weights.output_norm]);
+        let (weights, norm) = (&self.model.weights, self.rms_norm());
+        let normed = self.b.node("output_norm", norm, &[x], &[&weights.output_norm]);
         // An error here is one in the answer, and only rows that need logits get here.
         let precision = ActivationPrecision::Bits16;
         let logits = matmul(&mut self.b, "output".to_string(), normed, &weights.output, precision);
         self.b.output(logits);
     }
 
-    /// Rotated queries, and the layer's regions with this step's keys and values in.
-    fn queries_and_kv(&mut self, normed: NodeId) -> (NodeId, NodeId) {
-        if let Some(fused) = self.fused_qkv(normed) {
+    /// Rotated queries of the normalised `x`, and the layer's regions with this step's keys and values in.
+    fn queries_and_kv(&mut self, x: NodeId) -> (NodeId, NodeId) {
+        if let Some(fused) = self.fused_qkv(x) {
             return fused;
         }
         let weights = self.weights();
+        let normed = self.norm("attn_norm", x, &weights.attn_norm);
         let q = self.precise("attn_q", normed, &weights.attn_q);
         let norm = weights.qk_norms.as_ref().map(|(q_norm, _)| q_norm);
         let q = self.rotated("attn_q", q, norm);
@@ -130,54 +131,10 @@ impl<'a> Blocks<'a> {
         self.node(&format!("{part}_rope"), self.rope(), &[x, positions], &freqs)
     }
 
-    /// The fused form of [`Blocks::queries_and_kv`], if this is a decode step on a device that has it.
-    fn fused_qkv(&mut self, normed: NodeId) -> Option<(NodeId, NodeId)> {
-        let LayerWeights { attn_q, attn_k, attn_v, .. } = self.weights();
-        let matrices = [&attn_q.weight, &attn_k.weight, &attn_v.weight];
-        let (epilogue, weights) = self.fused_epilogue()?;
-        if !fuses_qkv(&self.params, self.query, self.il as u32, matrices, &epilogue, &weights) {
-            return None;
-        }
-        let qkv = self.node("attn_qkv", FusedQKV, &[normed], &matrices);
-        let (positions, cells) = (self.b.input(InputKind::Positions), self.b.input(InputKind::Cells));
-        let q = self.node("attn_q_rope_store", epilogue, &[qkv, positions, cells], &weights);
-        Some((q, self.load(q)))
-    }
-
-    /// What follows a fused product in this block; `None` if no op does all that its weights ask for.
-    fn fused_epilogue(&self) -> Option<(Op, Vec<&'a WeightRef>)> {
-        let LayerWeights { attn_q, attn_k, attn_v, qk_norms, .. } = self.weights();
-        let (n_q, rope, store) = (self.model.hparams.n_embd_q(), self.rope(), self.kv_store());
-        let biases = [&attn_q.bias, &attn_k.bias, &attn_v.bias];
-        let n_biases = biases.iter().filter(|bias| bias.is_some()).count();
-        let (op, mut weights) = match (qk_norms, n_biases) {
-            (Some((q, k)), 0) => {
-                (Op::from(FusedQkvNorm { n_q, norm: self.qk_norm(), rope, store }), vec![q, k])
-            }
-            (None, 0) => (Op::from(QkvBiasRopeStore { n_q, bias: false, rope, store }), vec![]),
-            (None, 3) => {
-                let op = QkvBiasRopeStore { n_q, bias: true, rope, store };
-                (Op::from(op), biases.into_iter().flatten().collect())
-            }
-            _ => return None,
-        };
-        weights.extend(&self.model.weights.rope_freqs);
-        Some((op, weights))
-    }
-
     fn attention(&mut self, q: NodeId, kv: NodeId) -> NodeId {
-        let hparams = &self.model.hparams;
-        let op = Attn {
-            n_head: hparams.n_head,
-            n_head_kv: hparams.n_head_kv,
-            head_dim: hparams.head_dim,
-            head_dim_v: hparams.head_dim_v,
-            scale: 1.0 / (hparams.head_dim as f32).sqrt(),
-            window: None,
-        };
         let kinds = [InputKind::Positions, InputKind::SeqIds, InputKind::KvPages];
         let [positions, seq_ids, kv_pages] = kinds.map(|kind| self.b.input(kind));
-        self.node("attn", op, &[q, kv, positions, seq_ids, kv_pages], &[])
+        self.node("attn", self.attn(), &[q, kv, positions, seq_ids, kv_pages], &[])
     }
 
     /// The rows of the last block that need logits.
@@ -190,33 +147,22 @@ impl<'a> Blocks<'a> {
         (projected, self.node("residual_tail", GetRows, &[x, tail], &[]))
     }
 
-    /// `silu(gate) * up` as two nodes, which the fusion pass makes one where the backend has the kernel.
-    fn gated(&mut self, normed: NodeId) -> NodeId {
-        if let Some(fused) = self.fused_ffn(normed) {
+    /// `silu(gate) * up` of the normalised `x` as two nodes, which the fusion pass makes one where the backend has the
+    /// kernel.
+    fn gated(&mut self, x: NodeId) -> NodeId {
+        if let Some(fused) = self.fused_ffn(x) {
             return fused;
         }
         let weights = self.weights();
+        let normed = self.norm("ffn_norm", x, &weights.ffn_norm);
         let gate = self.linear("ffn_gate", normed, &weights.ffn_gate);
         let up = self.linear("ffn_up", normed, &weights.ffn_up);
         let gate = self.node("ffn_silu", Silu, &[gate], &[]);
         self.node("ffn_act", Mul, &[gate, up], &[])
     }
 
-    /// The fused form of [`Blocks::gated`], if this is a decode step on a device that has it.
-    fn fused_ffn(&mut self, normed: NodeId) -> Option<NodeId> {
-        let LayerWeights { ffn_gate, ffn_up, .. } = self.weights();
-        let (gate, up) = (&ffn_gate.weight, &ffn_up.weight);
-        let plain = ffn_gate.bias.is_none() && ffn_up.bias.is_none();
-        if !plain || !fuses_ffn(&self.params, self.query, self.il as u32, gate, up) {
-            return None;
-        }
-        let both = self.node("ffn_gate_up", FusedFFN, &[normed], &[gate, up]);
-        let activation = View { offset_elems: 0, shape: Shape::d2(self.model.hparams.n_ff, 1) };
-        Some(self.node("ffn_act", activation, &[both], &[]))
-    }
-
     fn norm(&mut self, part: &str, x: NodeId, weight: &WeightRef) -> NodeId {
-        self.node(part, RmsNorm { eps: self.model.hparams.eps }, &[x], &[weight])
+        self.node(part, self.rms_norm(), &[x], &[weight])
     }
 
     fn add(&mut self, part: &str, a: NodeId, b: NodeId) -> NodeId {
@@ -265,6 +211,22 @@ impl<'a> Blocks<'a> {
 
     fn rope(&self) -> RoPE {
         self.model.hparams.rope.op(self.model.arch, self.model.hparams.head_dim)
+    }
+
+    fn rms_norm(&self) -> RmsNorm {
+        RmsNorm { eps: self.model.hparams.eps }
+    }
+
+    fn attn(&self) -> Attn {
+        let hparams = &self.model.hparams;
+        Attn {
+            n_head: hparams.n_head,
+            n_head_kv: hparams.n_head_kv,
+            head_dim: hparams.head_dim,
+            head_dim_v: hparams.head_dim_v,
+            scale: 1.0 / (hparams.head_dim as f32).sqrt(),
+            window: None,
+        }
     }
 
     fn qk_norm(&self) -> QkNorm {

@@ -138,14 +138,22 @@ fn node<'g>(graph: &'g Graph, name: &str) -> &'g Node {
     graph.nodes.iter().find(|node| node.name == name).unwrap_or_else(|| panic!("no node {name}"))
 }
 
-/// A device that takes the listed ops whatever their weights.
-struct Claims(&'static [OpKind]);
+/// A device that takes the listed ops whatever their weights, fused products only if they include the norm, or only if they
+/// do not.
+struct Claims {
+    ops: &'static [OpKind],
+    with_norm: bool,
+}
 
 impl BuildQuery for Claims {
     fn device_for(&self, _: Option<u32>, op: &Op, _: &[&WeightRef]) -> Option<BackendId> {
-        self.0.contains(&op.kind()).then_some(BackendId::VULKAN)
+        let form_fits = match op {
+            Op::FusedQKV(product) => product.norm.is_some() == self.with_norm,
+            Op::FusedFFN(product) => product.norm.is_some() == self.with_norm,
+            _ => true,
+        };
+        (form_fits && self.ops.contains(&op.kind())).then_some(BackendId::VULKAN)
     }
 }
 
-const ALL_FUSED: Claims =
-    Claims(&[OpKind::FusedQKV, OpKind::QkvBiasRopeStore, OpKind::FusedQkvNorm, OpKind::FusedFFN]);
+const ALL_FUSED: Claims = Claims { ops: OpKind::ALL, with_norm: true };

@@ -11,6 +11,7 @@ mod common;
 mod decode_fusion;
 mod exec;
 mod fusion;
+mod fusion_mat_mul_add;
 mod golden;
 mod registry;
 mod schedule;

@@ -78,7 +78,7 @@ fn a_fused_node_is_refused_where_nobody_claims_it() {
     let mut g = GraphBuilder::new(params(1, 1));
     let ids = g.input(InputKind::TokenIds);
     let x = g.node("x", GetRows, &[ids], &[&matrix("embd", 8, 9)]);
-    let y = g.node("y", FusedFFN, &[x], &[&matrix("gate", 8, 4), &matrix("up", 8, 4)]);
+    let y = g.node("y", FusedFFN { norm: None }, &[x], &[&matrix("gate", 8, 4), &matrix("up", 8, 4)]);
     g.output(y);
     let (mut set, _) = cpu_set();
     let error = Executable::compile(g.finish().unwrap(), &mut set, &policy(0, 1)).map(|_| ()).unwrap_err();

@@ -145,8 +145,11 @@ fn ops_without_a_kernel_are_errors() {
     let mut f = Fixture::new();
     let (x, out) = (f.f32(Shape::d2(8, 1)), f.f32(Shape::d2(9, 1)));
     let weights = [3, 3, 3].map(|n| weight("table", Shape::d2(8, n)));
-    assert!(!f.backend.supports_op(&FusedQKV.into(), DType::F32));
-    assert!(matches!(f.run(FusedQKV, &[x], &weights, out), Err(BackendError::NoKernel { .. })));
+    assert!(!f.backend.supports_op(&FusedQKV { norm: None }.into(), DType::F32));
+    assert!(matches!(
+        f.run(FusedQKV { norm: None }, &[x], &weights, out),
+        Err(BackendError::NoKernel { .. })
+    ));
 }
 
 #[test]

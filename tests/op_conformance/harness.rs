@@ -1,12 +1,12 @@
 //! Graphs of one op, and the backends that they run on.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use minfer::backends::builtin;
 use minfer::backends::cpu::{CpuBackend, CpuOptions};
 use minfer::graph::{
-    Backend, BackendId, BackendSet, CParams, Executable, GetRows, GraphBuilder, GraphParams, GraphType,
-    InputKind, Inputs, KvFormat, NodeId, Op, Policy, Reshape, WeightRef,
+    Backend, BackendId, BackendSet, BuiltBackend, CParams, Device, Executable, GetRows, GraphBuilder,
+    GraphParams, GraphType, InputKind, Inputs, KvFormat, NodeId, Op, OpenDevice, Policy, Reshape, WeightRef,
 };
 use minfer::tensor::{Shape, Tensor, TensorMap};
 use minfer::threads::ThreadPool;
@@ -27,6 +27,7 @@ pub(crate) fn targets() -> Vec<Target> {
             targets.push(Target::cpu(isa, n_threads));
         }
     }
+    targets.extend(builtin().backends().iter().filter_map(Target::device));
     targets
 }
 
@@ -44,6 +45,21 @@ impl Target {
         }
     }
 
+    /// A device with its backend; `None` for the CPU.
+    pub(crate) fn device(built: &BuiltBackend) -> Option<Target> {
+        let open = built.open?;
+        // Opened once for all cases, so that no kernel is compiled twice.
+        static KEPT: OnceLock<Arc<dyn Device>> = OnceLock::new();
+        KEPT.get_or_init(|| open_device(open));
+        let make = move |weights: Arc<TensorMap>| {
+            let device = open_device(open);
+            let names = weights.iter().map(|(name, _)| name.to_owned()).collect();
+            device.upload(&weights, &names, &[]).expect("the weights fit");
+            device.backend().expect("the device works")
+        };
+        Some(Target { name: built.known.label.to_owned(), id: built.known.id, make: Box::new(make) })
+    }
+
     /// The target, with the CPU beside it for what the target does not claim.
     pub(crate) fn backends(&self, weights: &Arc<TensorMap>) -> BackendSet {
         let mut set = BackendSet::new();
@@ -55,6 +71,12 @@ impl Target {
     pub(crate) fn policy(&self) -> Policy {
         Policy::new(&builtin(), self.id.bit() | BackendId::CPU.bit(), usize::MAX, 1)
     }
+}
+
+fn open_device(open: OpenDevice) -> Arc<dyn Device> {
+    open().unwrap_or_else(|error| {
+        panic!("{error}\n`cargo xtask setup` installs a software device where it can")
+    })
 }
 
 /// Params of a graph of `n_tokens` with room for a few short sequences.

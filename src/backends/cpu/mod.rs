@@ -24,7 +24,7 @@ use launch::Launch;
 use pool::Pool;
 
 use crate::graph::{
-    Backend, BackendError, BufferId, FusedOp, KvShape, NodeCall, Op, OpError, OpKind, Operand, Slot,
+    Backend, BackendError, BufferId, FusedOp, Fusion, KvShape, NodeCall, Op, OpError, OpKind, Operand, Slot,
     TensorSpec, WeightRef,
 };
 use crate::tensor::{DType, TensorBytes, TensorMap};
@@ -79,9 +79,7 @@ impl Backend for CpuBackend {
     }
 
     fn supports_fused(&self, fused: FusedOp) -> bool {
-        match fused {
-            FusedOp::SwiGLU => CpuBackend::ops().any(|op| op == OpKind::SwiGLU),
-        }
+        CpuBackend::ops().any(|op| op.fusion() == Fusion::ByPass(fused))
     }
 
     fn has_weight(&self, weight: &WeightRef) -> bool {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::graph::{RoPE, RopeStyle, Yarn};
+use crate::backends::rotation::{frequencies, magnitude};
+use crate::graph::{RoPE, RopeStyle};
 
 /// Tables kept at once: models have one kind of rotation, or one per kind of layer.
 const MAX_TABLES: usize = 4;
@@ -58,7 +59,7 @@ impl RopeTable {
             op: op.clone(),
             factors: factors.map(|(name, _)| Arc::clone(name)),
             frequencies: frequencies(op, factors.map(|(_, values)| values)),
-            magnitude: op.yarn.map_or(1.0, |yarn| magnitude(op, &yarn)),
+            magnitude: magnitude(op),
             positions: Vec::new(),
             cos: Vec::new(),
             sin: Vec::new(),
@@ -97,38 +98,4 @@ impl RopeTable {
         self.positions.clear();
         self.positions.extend_from_slice(positions);
     }
-}
-
-/// Angle per position of each pair, `[n_rot / 2]`.
-fn frequencies(op: &RoPE, factors: Option<&[f32]>) -> Vec<f64> {
-    let (base, scale) = (f64::from(op.freq_base), f64::from(op.freq_scale));
-    let pairs = 0..op.n_rot / 2;
-    let frequency = |pair: usize| {
-        let plain = base.powf(-2.0 * pair as f64 / op.n_rot as f64);
-        let plain = factors.map_or(plain, |factors| plain / f64::from(factors[pair]));
-        let kept = op.yarn.map_or(0.0, |yarn| kept_part(op, &yarn, pair));
-        plain * scale * (1.0 - kept) + plain * kept
-    };
-    pairs.map(frequency).collect()
-}
-
-/// How much of a pair's frequency YaRN leaves as it is: 1 for fast pairs, 0 for slow ones, a ramp in between.
-fn kept_part(op: &RoPE, yarn: &Yarn, pair: usize) -> f64 {
-    let (n_rot, base) = (op.n_rot as f64, f64::from(op.freq_base));
-    // The pair that makes this many rotations over the original context.
-    let pair_with = |n_rotations: f32| {
-        let wavelength = yarn.n_ctx_orig as f64 / (f64::from(n_rotations) * std::f64::consts::TAU);
-        n_rot * wavelength.ln() / (2.0 * base.ln())
-    };
-    let low = pair_with(yarn.beta_fast).floor().max(0.0);
-    let high = pair_with(yarn.beta_slow).ceil().min(n_rot - 1.0);
-    let ramp = (pair as f64 - low) / (high - low).max(0.001);
-    (1.0 - ramp.clamp(0.0, 1.0)) * f64::from(yarn.ext_factor)
-}
-
-/// YaRN's factor on cosine and sine, which stands for a temperature of the attention.
-fn magnitude(op: &RoPE, yarn: &Yarn) -> f64 {
-    let stretched = yarn.ext_factor != 0.0 && op.freq_scale < 1.0;
-    let temperature = if stretched { 1.0 - 0.1 * f64::from(op.freq_scale).ln() } else { 1.0 };
-    f64::from(yarn.attn_factor) * temperature
 }

@@ -1,6 +1,6 @@
 //! What a null backend says about itself.
 
-use crate::graph::{FusedOp, OpKind};
+use crate::graph::{FusedOp, Fusion, OpKind};
 
 /// The answers of a null backend: ops, fusions, weights.
 #[derive(Clone, Debug)]
@@ -18,15 +18,29 @@ impl Claims {
         Claims { name, weights_bytes: 0, ops: Vec::new(), fused: Vec::new(), missing_weights: Vec::new() }
     }
 
-    /// What a processor claims: every op but the fusions of the builder, and the fusions of the pass.
+    /// What a processor claims: every op that is no fusion, and the fused activation.
     pub fn like_cpu(name: &'static str) -> Claims {
-        let builder = [OpKind::FusedQKV, OpKind::QkvBiasRopeStore, OpKind::FusedQkvNorm, OpKind::FusedFFN];
-        Claims::like_device(name).without(&builder)
+        Claims::none(name).claiming(|fusion| match fusion {
+            Fusion::None => true,
+            Fusion::ByPass(fused) => fused == FusedOp::SwiGLU,
+            Fusion::ByBuilder => false,
+        })
     }
 
     /// What a complete device claims: every op and every fusion.
     pub fn like_device(name: &'static str) -> Claims {
-        Claims::none(name).with(OpKind::ALL).with_fused(&[FusedOp::SwiGLU])
+        Claims::none(name).claiming(|_| true)
+    }
+
+    /// Claims the ops that come into graphs in a way that `wanted` accepts, and the fusions that make them.
+    fn claiming(mut self, wanted: impl Fn(Fusion) -> bool) -> Claims {
+        for op in OpKind::ALL.iter().copied().filter(|op| wanted(op.fusion())) {
+            self.ops.push(op);
+            if let Fusion::ByPass(fused) = op.fusion() {
+                self.fused.push(fused);
+            }
+        }
+        self
     }
 
     /// Claims `ops` too.

@@ -3,11 +3,11 @@
 //! A `Silu` that someone else reads too stays alive; it is computed once more inside the fused kernel, which costs
 //! less than reading its result back.
 
-use super::Match;
-use crate::graph::{Graph, Node, Op, SwiGLU};
+use super::{Match, Readers};
+use crate::graph::{Node, NodeMeta, Op, SwiGLU};
 
 /// The replacement for `node`, if it is the end of the pattern.
-pub(super) fn find(graph: &Graph, node: &Node) -> Option<Match> {
+pub(super) fn find(graph: &Readers, node: &Node) -> Option<Match> {
     let (Op::Mul(_), &[a, b]) = (&node.op, node.src.as_slice()) else { return None };
     let gate_of = |id| match &graph.node(id).op {
         Op::Silu(_) => graph.node(id).src.first().copied(),
@@ -17,5 +17,5 @@ pub(super) fn find(graph: &Graph, node: &Node) -> Option<Match> {
         Some(gate) => (gate, b),
         None => (gate_of(b)?, a),
     };
-    Some(Match { op: SwiGLU.into(), src: vec![gate, up] })
+    Some(Match { op: SwiGLU.into(), src: vec![gate, up], meta: NodeMeta::default() })
 }

@@ -34,7 +34,7 @@ impl OpDef for FusedQkvNorm {
         Some(&self.store)
     }
 
-    fn fusion(&self) -> Fusion {
+    fn fusion() -> Fusion {
         Fusion::ByBuilder
     }
 }

@@ -71,7 +71,10 @@ pub trait OpDef {
     }
 
     /// Who makes nodes of this op out of simpler ones.
-    fn fusion(&self) -> Fusion {
+    fn fusion() -> Fusion
+    where
+        Self: Sized,
+    {
         Fusion::None
     }
 }
@@ -104,6 +107,11 @@ macro_rules! op_list {
         impl OpKind {
             /// Every op, in list order.
             pub const ALL: &[OpKind] = &[$(OpKind::$name),*];
+
+            /// Who makes nodes of this op out of simpler ones.
+            pub fn fusion(self) -> Fusion {
+                match self { $(OpKind::$name => $name::fusion()),* }
+            }
         }
 
         impl Op {
@@ -154,6 +162,7 @@ op_list! {
     qkv_bias_rope_store: QkvBiasRopeStore,
     fused_qkv_norm: FusedQkvNorm,
     fused_ffn: FusedFFN,
+    mat_mul_add: MatMulAdd,
 }
 
 impl Op {
@@ -184,7 +193,7 @@ impl Op {
 
     /// Who makes nodes of this op out of simpler ones.
     pub fn fusion(&self) -> Fusion {
-        self.def().fusion()
+        self.kind().fusion()
     }
 }
 
@@ -193,4 +202,6 @@ impl Op {
 pub enum FusedOp {
     /// `Mul(Silu(x), y)`, in either operand order.
     SwiGLU,
+    /// `Add(MatMul(x), r)`, in either operand order.
+    MatMulAdd,
 }

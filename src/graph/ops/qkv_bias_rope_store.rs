@@ -40,7 +40,7 @@ impl OpDef for QkvBiasRopeStore {
         Some(&self.store)
     }
 
-    fn fusion(&self) -> Fusion {
+    fn fusion() -> Fusion {
         Fusion::ByBuilder
     }
 }

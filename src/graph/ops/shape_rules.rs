@@ -1,6 +1,6 @@
 //! Checks that the ops' shape rules share.
 
-use super::{OpError, Shape, TensorSpec, WeightRef};
+use super::{OpDef, OpError, RmsNorm, Shape, TensorSpec, WeightRef};
 use crate::tensor::DType;
 
 /// A broken rule.
@@ -69,18 +69,24 @@ pub(crate) fn elementwise(srcs: &[TensorSpec], weights: &[WeightRef]) -> Result<
     Ok(srcs[0])
 }
 
-/// The product of one token `[n_in, 1] f32` with `n_weights` matrices `[n_in, n_out]`, results one after the other.
+/// The product of one token `[n_in, 1] f32` with `n_matrices` matrices `[n_in, n_out]`, results one after the other. With `norm`,
+/// the norm's weight `[n_in]` comes before them.
 pub(crate) fn concatenated_product(
     srcs: &[TensorSpec],
     weights: &[WeightRef],
-    n_weights: usize,
+    norm: Option<&RmsNorm>,
+    n_matrices: usize,
 ) -> Result<TensorSpec, OpError> {
-    expect_counts(srcs, 1, weights, n_weights)?;
+    let n_norms = usize::from(norm.is_some());
+    expect_counts(srcs, 1, weights, n_norms + n_matrices)?;
     expect_dtype(srcs, 0, DType::F32)?;
     let n_in = srcs[0].shape.row_len();
     expect_shape(srcs, 0, Shape::d2(n_in, 1))?;
+    if let Some(norm) = norm {
+        norm.infer(srcs, &weights[..1])?;
+    }
     let mut n_out = 0;
-    for (index, weight) in weights.iter().enumerate() {
+    for (index, weight) in weights.iter().enumerate().skip(n_norms) {
         expect_weight(weights, index, Shape::d2(n_in, weight.shape.0[1]))?;
         n_out += weight.shape.0[1];
     }

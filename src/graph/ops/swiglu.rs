@@ -19,7 +19,7 @@ impl OpDef for SwiGLU {
         Some(0)
     }
 
-    fn fusion(&self) -> Fusion {
+    fn fusion() -> Fusion {
         Fusion::ByPass(FusedOp::SwiGLU)
     }
 }

@@ -2,7 +2,9 @@
 
 use super::{File, SMALL, Sizes, build, count, params};
 use crate::backends::null::{Claims, NullBackend};
-use crate::graph::{AssignQuery, BackendId, BackendSet, Executable, GraphParams, OpKind, Policy, Role};
+use crate::graph::{
+    AssignQuery, BackendId, BackendSet, Executable, GraphParams, Liveness, OpKind, Policy, Role,
+};
 
 const ONE_LAYER: Sizes = Sizes { n_layer: 1, ..SMALL };
 
@@ -56,6 +58,19 @@ fn the_compiler_keeps_the_decode_fusions_and_folds_the_activation_where_there_ar
             "one device takes it all"
         );
         assert_eq!(executable.splits().len(), 1);
+    }
+}
+
+#[test]
+fn a_fused_block_is_seven_nodes_on_a_device() {
+    for arch in ["llama", "qwen2", "qwen3"] {
+        let executable = compile(&File::new(arch, SMALL), params(1, 1));
+        let graph = executable.graph();
+        let live = Liveness::of(graph);
+        let block = live.executed(graph).filter(|node| node.layer == Some(1)).map(|node| node.op.name());
+        let [first, epilogue, rest @ ..] = &*block.collect::<Vec<_>>() else { panic!("{arch}: no block") };
+        assert_eq!((*first, epilogue.starts_with("Q") || *epilogue == "FusedQkvNorm"), ("FusedQKV", true));
+        assert_eq!(rest, ["KvcacheLoad", "Attn", "MatMulAdd", "FusedFFN", "MatMulAdd"], "{arch}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Shapes, counts and conditions of graphs.
 
 use super::*;
-use crate::graph::{Census, InputKind, Liveness};
+use crate::graph::{Census, FusedFFN, FusedQKV, Fusion, InputKind, Liveness};
 
 #[test]
 fn the_prefill_graph_of_the_500m_model_has_the_documented_census() {
@@ -87,6 +87,8 @@ fn fused_nodes_are_present_exactly_when_gated_on() {
             assert_eq!(count(&graph, OpKind::KvcacheStore), 2 - n_qkv, "{arch}");
             assert_eq!(count(&graph, OpKind::FusedFFN), if fuse_ffn { 2 } else { 0 }, "{arch}");
             assert_eq!(count(&graph, OpKind::Silu), if fuse_ffn { 0 } else { 2 }, "{arch}");
+            let n_norms = 5 - n_qkv - if fuse_ffn { 2 } else { 0 };
+            assert_eq!(count(&graph, OpKind::RmsNorm), n_norms, "{arch}: fused products include their norms");
         }
     }
 }
@@ -94,15 +96,28 @@ fn fused_nodes_are_present_exactly_when_gated_on() {
 #[test]
 fn nothing_is_fused_without_a_device_or_with_more_than_one_token() {
     let model = File::new("qwen2", SMALL).model();
-    let fused = [OpKind::FusedQKV, OpKind::QkvBiasRopeStore, OpKind::FusedQkvNorm, OpKind::FusedFFN];
+    let fused = |kind: &OpKind| kind.fusion() == Fusion::ByBuilder;
     let graphs = [
         build(&model, &params(1, 1)),
         model.build(&params(2, 2), &ALL_FUSED).expect("well-formed"),
-        model.build(&params(1, 1), &Claims(&[OpKind::FusedQKV])).expect("well-formed"),
+        model.build(&params(1, 1), &Claims { ops: &[OpKind::FusedQKV], ..ALL_FUSED }).expect("well-formed"),
     ];
     for graph in &graphs {
-        assert!(fused.iter().all(|&kind| count(graph, kind) == 0));
+        assert!(OpKind::ALL.iter().filter(|kind| fused(kind)).all(|&kind| count(graph, kind) == 0));
     }
+}
+
+#[test]
+fn a_device_without_the_norm_in_its_products_gets_it_as_a_node() {
+    let device = Claims { with_norm: false, ..ALL_FUSED };
+    let graph = File::new("qwen2", SMALL).model().build(&params(1, 1), &device).expect("well-formed");
+    for (product, norm) in [("attn_qkv", "attn_norm"), ("ffn_gate_up", "ffn_norm")] {
+        let product = node(&graph, &format!("blk.1.{product}"));
+        assert_eq!(graph.node(product.src[0]).name, format!("blk.1.{norm}"));
+    }
+    assert_eq!(node(&graph, "blk.1.attn_qkv").op, FusedQKV { norm: None }.into());
+    assert_eq!(node(&graph, "blk.1.ffn_gate_up").op, FusedFFN { norm: None }.into());
+    assert_eq!(count(&graph, OpKind::RmsNorm), 5);
 }
 
 #[test]

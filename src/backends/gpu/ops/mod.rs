@@ -1,0 +1,35 @@
+//! Launchers, each beside the source of its kernel.
+
+pub(super) mod batch_mat_mul;
+pub(super) mod elementwise;
+pub(super) mod get_rows;
+pub(super) mod kvcache_store;
+pub(super) mod mat_mul;
+pub(super) mod permute;
+mod product;
+pub(super) mod rms_norm;
+pub(super) mod rope;
+pub(super) mod softmax;
+
+use super::launch::Launch;
+use super::pipelines::{Binding, PipelineKey, Shader, read, write};
+use super::record::{Bound, Dispatch};
+use crate::graph::{BackendError, Op};
+
+/// Index of a workgroup that was launched in two dimensions.
+const GRID: &str = include_str!("../wgsl/grid.wgsl");
+const ACTIVATION: &str = include_str!("../wgsl/activation.wgsl");
+const RMS: &str = include_str!("../wgsl/rms.wgsl");
+const ROTATION: &str = include_str!("../wgsl/rotation.wgsl");
+
+/// The payload of the node, or an error if the kernel table sent a node of another op here.
+macro_rules! payload {
+    ($launch:expr, $op:ident) => {
+        match &$launch.call.node.op {
+            Op::$op(op) => op,
+            other => return Err($launch.broken("op", stringify!($op), other.name())),
+        }
+    };
+}
+
+use payload;

@@ -1,0 +1,201 @@
+//! Products of activations with weights in rows: the kernels behind every op that multiplies with a matrix.
+
+use std::sync::Arc;
+
+use super::{
+    ACTIVATION, BackendError, Binding, Bound, Dispatch, GRID, Launch, PipelineKey, RMS, Shader, read, write,
+};
+use crate::backends::gpu::weights::Resident;
+use crate::tensor::DType;
+
+/// Most tokens that the kernel for few of them takes.
+const MAX_FEW: usize = 8;
+/// Rows per workgroup of the kernel for few tokens, and of the other one; tokens per workgroup of the other one.
+const FEW_ROWS: usize = 8;
+const TILE: usize = 64;
+
+static FEW: Shader = Shader {
+    name: "matvec",
+    source: include_str!("matvec.wgsl"),
+    snippets: &[GRID, ACTIVATION, RMS],
+    constants: CONSTANTS,
+    bindings: BINDINGS,
+    params: PARAMS,
+};
+
+static MANY: Shader = Shader {
+    name: "matmul",
+    source: include_str!("matmul.wgsl"),
+    snippets: &[GRID],
+    constants: CONSTANTS,
+    bindings: BINDINGS,
+    params: PARAMS,
+};
+
+const CONSTANTS: &[&str] = &[
+    "N_IN: u32",
+    "ROW_BYTES: u32",
+    "N_COLS: u32",
+    "ALIGNED: u32",
+    "NORM: u32",
+    "BIAS: u32",
+    "ADD: u32",
+    "GATED: u32",
+    "EPS: f32",
+];
+
+const BINDINGS: &[Binding] = &[
+    read("residual", "f32"),
+    read("x", "vec4<f32>"),
+    read("weights", "u32"),
+    read("norm", "f32"),
+    read("bias", "f32"),
+    write("out", "f32"),
+];
+
+const PARAMS: &[&str] = &["n_rows", "first_row", "out_row", "bias_row", "out_stride", "n_cols"];
+
+/// What a product computes besides the sums.
+pub(super) struct Product<'a> {
+    /// `[n_in, n_cols] f32`.
+    pub(super) x: Bound<'a>,
+    pub(super) n_in: usize,
+    pub(super) n_cols: usize,
+    /// `[out_stride, n_cols] f32`.
+    pub(super) out: Bound<'a>,
+    pub(super) out_stride: usize,
+    /// Weight and eps of an RMS norm of `x` that comes first; for one token only.
+    pub(super) norm: Option<(Arc<Resident>, f32)>,
+    /// What is added at last, `[out_stride, n_cols] f32`, and whether it lies where the result goes.
+    pub(super) residual: Option<(Bound<'a>, bool)>,
+    /// The first half of the rows are gates of the second half, and the result is `silu(gate) * up`.
+    pub(super) gated: bool,
+}
+
+/// Rows of one type that lie one after the other.
+struct Rows {
+    dtype: DType,
+    row_bytes: usize,
+    buffer: wgpu::Buffer,
+    first_row: usize,
+    n_rows: usize,
+    /// Row of the result that the first one gives.
+    out_row: usize,
+}
+
+impl<'a> Product<'a> {
+    /// The plain product of source 0.
+    pub(super) fn of(launch: &Launch<'a>) -> Result<Product<'a>, BackendError> {
+        let [n_in, n_cols, ..] = launch.call.srcs[0].shape.0;
+        let (x, out, out_stride) = (launch.src(0)?, launch.out()?, launch.call.out.shape.row_len());
+        Ok(Product { x, n_in, n_cols, out, out_stride, norm: None, residual: None, gated: false })
+    }
+}
+
+/// Records the product with `matrices`, whose rows are taken one after the other.
+pub(super) fn run(
+    launch: &mut Launch<'_>,
+    product: &Product<'_>,
+    matrices: &[Arc<Resident>],
+    bias: Option<&Resident>,
+) -> Result<(), BackendError> {
+    // A binding spans a limited number of bytes, and the logits of many tokens may be more.
+    let col_bytes = product.out_stride.max(product.n_in) * 4;
+    let max_cols = (launch.gpu.max_binding_bytes() - 256) / col_bytes;
+    if max_cols == 0 {
+        return Err(launch.broken("bytes of a row", launch.gpu.max_binding_bytes(), col_bytes));
+    }
+    for rows in contiguous(matrices) {
+        for first in (0..product.n_cols).step_by(max_cols) {
+            let n_cols = max_cols.min(product.n_cols - first);
+            columns(launch, product, &rows, bias, first, n_cols)?;
+        }
+    }
+    Ok(())
+}
+
+/// The rows of all matrices, joined where they lie one after the other.
+pub(super) fn is_contiguous(matrices: &[Arc<Resident>]) -> bool {
+    contiguous(matrices).len() == 1
+}
+
+fn contiguous(matrices: &[Arc<Resident>]) -> Vec<Rows> {
+    let mut all: Vec<Rows> = Vec::new();
+    let mut out_row = 0;
+    for matrix in matrices {
+        for part in &matrix.parts {
+            let n_rows = part.rows.len();
+            match all.last_mut() {
+                Some(rows)
+                    if (rows.dtype, rows.row_bytes) == (matrix.dtype, matrix.row_bytes())
+                        && rows.buffer == part.buffer
+                        && rows.first_row + rows.n_rows == part.first_row =>
+                {
+                    rows.n_rows += n_rows;
+                }
+                _ => all.push(Rows {
+                    dtype: matrix.dtype,
+                    row_bytes: matrix.row_bytes(),
+                    buffer: part.buffer.clone(),
+                    first_row: part.first_row,
+                    n_rows,
+                    out_row,
+                }),
+            }
+            out_row += n_rows;
+        }
+    }
+    all
+}
+
+fn columns(
+    launch: &mut Launch<'_>,
+    product: &Product<'_>,
+    rows: &Rows,
+    bias: Option<&Resident>,
+    first_col: usize,
+    n_cols: usize,
+) -> Result<(), BackendError> {
+    let few = n_cols <= MAX_FEW;
+    let x = product.x.from(first_col * product.n_in);
+    let out = product.out.from(first_col * product.out_stride);
+    let aligned = product.n_in.is_multiple_of(4) && x.offset_bytes.is_multiple_of(16);
+    let eps = product.norm.as_ref().map_or(0.0, |(_, eps)| *eps);
+    let constants = [
+        product.n_in as u32,
+        rows.row_bytes as u32,
+        if few { n_cols.next_power_of_two() as u32 } else { 0 },
+        u32::from(aligned),
+        u32::from(product.norm.is_some()),
+        u32::from(bias.is_some()),
+        u32::from(product.residual.is_some()),
+        u32::from(product.gated),
+        eps.to_bits(),
+    ];
+    let in_place = product.residual.as_ref().is_some_and(|(_, in_place)| *in_place);
+    let shader = if few { &FEW } else { &MANY };
+    let mut key = PipelineKey::new(shader, &constants).reading(rows.dtype).in_place(in_place);
+    if few {
+        key = key.with_lanes(launch.gpu.subgroup_size);
+    }
+    // Kernels that do not use one of these bind the weights in its place.
+    let weights = Bound { buffer: &rows.buffer, offset_bytes: 0, elem_bytes: 4 };
+    let residual = product.residual.as_ref().map_or(weights, |(b, _)| b.from(first_col * product.out_stride));
+    let norm = product.norm.as_ref().map_or(weights, |(norm, _)| norm.bound());
+    let buffers = [residual, x, weights, norm, bias.map_or(weights, Resident::bound), out];
+    let n_rows = if product.gated { rows.n_rows / 2 } else { rows.n_rows };
+    let [n_rows_, first_row, out_row, stride] =
+        [n_rows, rows.first_row, rows.out_row, product.out_stride].map(|n| n as u32);
+    let params = [n_rows_, first_row, out_row, out_row, stride, n_cols as u32];
+    let per_workgroup = match (few, product.gated) {
+        (false, _) => TILE,
+        (true, false) => FEW_ROWS,
+        (true, true) => FEW_ROWS / 2,
+    };
+    let mut workgroups = launch.grid(n_rows.div_ceil(per_workgroup))?;
+    if !few {
+        workgroups[2] = n_cols.div_ceil(TILE) as u32;
+    }
+    let weight_bytes = rows.n_rows * rows.row_bytes;
+    launch.dispatch(&Dispatch { shader, key, buffers: &buffers, params: &params, workgroups, weight_bytes })
+}
