@@ -47,7 +47,11 @@ fn an_argument_error_names_the_flag_and_exits_with_2() {
     refused(minfer().arg("run").args(["-p", "x", "-m"]), 2, "--model");
     refused(minfer().arg("jog"), 2, "jog");
     refused(minfer().arg("verify").arg(model()), 2, "--backend");
-    refused(minfer().arg("verify").arg(model()).args(["--backend", "cpu", "--against", "abacus"]), 2, "abacus");
+    refused(
+        minfer().arg("verify").arg(model()).args(["--backend", "cpu", "--against", "abacus"]),
+        2,
+        "abacus",
+    );
     for (command, flag, value) in [
         ("bench", "--n-prompt", "-1"),
         ("bench", "--n-gen", "-1"),

@@ -37,6 +37,35 @@ fn a_device_with_the_kernels_of_the_cpu_passes_without_any_difference() {
 }
 
 #[test]
+fn a_device_that_keeps_more_of_its_activations_than_the_cpu_passes_too() {
+    for name in
+        ["qwen2-tied-q4_0", "wide-qwen2-q4_k_m", "wide-llama-q6_k", "llama-tied-q8_0", "wide-qwen2-q2_k"]
+    {
+        let report = with(name, Traits { is_precise: true, ..Traits::default() }, GpuLayers::Auto);
+        assert_eq!(report.failure(), None, "{name}: {report:?}");
+        let products: Vec<_> = report.ops.iter().filter(|op| op.class.op == OpKind::MatMul).collect();
+        assert!(products.iter().all(|op| op.difference.relative > 0.0), "{name}: {products:?}");
+    }
+}
+
+/// Real weights have activations with outliers, as random ones have not.
+#[test]
+#[ignore = "needs MINFER_TEST_MODELS"]
+fn a_precise_device_passes_with_real_models() {
+    for file in ["smollm2.gguf", "qwen05.gguf"] {
+        let path = support::in_test_models(file);
+        let device = FakeDevice::new(Traits { is_precise: true, ..Traits::default() });
+        let tested = Engine::load(&path, &device.options(GpuLayers::Auto)).expect("it loads");
+        let report = check(&tested, &support::load(&path, 2)).expect("it runs");
+        for op in &report.ops {
+            println!("{file}: {:?} {} x{}: {:?}", op.class.op, op.class.variant, op.n, op.difference);
+        }
+        println!("{file}: {:?}", report.logits);
+        assert_eq!(report.failure(), None, "{file}");
+    }
+}
+
+#[test]
 fn every_executed_node_of_every_step_is_compared() {
     let name = MODELS[0];
     let report = with(name, Traits::default(), GpuLayers::Auto);

@@ -136,6 +136,13 @@ impl Context {
         self.cparams.fuse_ffn = fuse_ffn;
     }
 
+    /// Makes every node of the model a node of its own from now on, on any backend.
+    pub(super) fn without_fusions(&mut self) {
+        self.set_fusion(false, false);
+        self.backends.refuse_fusions();
+        self.cache.clear();
+    }
+
     /// Watches every step of [`Context::decode`] from now on.
     pub fn set_observer(&mut self, observer: Box<dyn Observer + Send>) {
         self.observer = observer;

@@ -8,9 +8,10 @@ use std::time::Duration;
 use minfer::backends::cpu::{CpuBackend, CpuOptions};
 use minfer::engine::{DeviceOptions, Engine, EngineOptions, GpuLayers, OpenedDevice};
 use minfer::graph::*;
-use minfer::tensor::{DType, TensorMap};
+use minfer::tensor::{DType, Tensor, TensorMap};
 use minfer::threads::ThreadPool;
 use minfer::vec_ops::Isa;
+use minfer::vec_ops::scalar::dequant::dequantise_row;
 
 use super::reference;
 
@@ -26,6 +27,8 @@ pub struct Traits {
     pub wrong: Option<OpKind>,
     /// An op that it does not have.
     pub lacks: Option<OpKind>,
+    /// It computes with f32 weights, and so keeps every bit of what it multiplies them with.
+    pub is_precise: bool,
     /// It measures the time of every node: a microsecond.
     pub has_clock: bool,
 }
@@ -80,6 +83,13 @@ impl FakeDevice {
     }
 }
 
+/// The same values as f32.
+fn precise(tensor: &Tensor) -> Tensor {
+    let mut values = vec![0.0; tensor.shape.n_elems()];
+    dequantise_row(tensor.dtype, &tensor.bytes, &mut values);
+    Tensor::from_f32(tensor.shape, &values)
+}
+
 fn check(is_lost: &AtomicBool) -> Result<(), BackendError> {
     match is_lost.load(Ordering::Relaxed) {
         true => Err(BackendError::DeviceLost { backend: NAME, reason: "it was given up".to_string() }),
@@ -101,7 +111,8 @@ impl Device for FakeDevice {
         self.check()?;
         let mut own = TensorMap::default();
         for name in names {
-            own.insert(name, weights.get(name).expect("the plan names weights of the model").clone());
+            let tensor = weights.get(name).expect("the plan names weights of the model");
+            own.insert(name, if self.traits.is_precise { precise(tensor) } else { tensor.clone() });
         }
         *self.weights.lock().expect("no test panics here") = Arc::new(own);
         self.uploads.lock().expect("no test panics here").push((names.clone(), groups.to_vec()));
@@ -158,7 +169,10 @@ impl Backend for FakeBackend {
     }
 
     fn has_weight(&self, weight: &WeightRef) -> bool {
-        self.inner.has_weight(weight)
+        match self.device.traits.is_precise {
+            true => self.inner.has_weight(&WeightRef { dtype: DType::F32, ..weight.clone() }),
+            false => self.inner.has_weight(weight),
+        }
     }
 
     fn weights_bytes(&self) -> usize {
@@ -210,7 +224,11 @@ impl Backend for FakeBackend {
         if let Some(times) = &mut self.times {
             times.push((call.node.op.kind(), Duration::from_micros(1)));
         }
-        self.inner.execute_node(call)?;
+        let mut node = call.node.clone();
+        if self.device.traits.is_precise {
+            node.meta.weights.iter_mut().for_each(|weight| weight.dtype = DType::F32);
+        }
+        self.inner.execute_node(&NodeCall { node: &node, ..*call })?;
         match self.device.traits.wrong == Some(call.node.op.kind()) {
             true => self.spoil(call),
             false => Ok(()),

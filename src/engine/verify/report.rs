@@ -14,7 +14,7 @@ pub struct VerifyReport {
     pub skipped: Vec<(Skipped, usize)>,
     /// The first node out of tolerance.
     pub first_failure: Option<NodeFailure>,
-    /// The model with and without fused decode nodes.
+    /// The model with and without fused nodes.
     pub fusion: FusionReport,
     /// The model as a whole.
     pub logits: LogitsReport,
@@ -73,7 +73,7 @@ impl fmt::Display for NodeFailure {
     }
 }
 
-/// The model with and without fused decode nodes: the logits have to be the same bits.
+/// The model with and without fused nodes: the logits have to be the same bits.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FusionReport {
     /// Fused nodes in the graph of a decode step; 0 if the backend has none.

@@ -37,12 +37,17 @@ impl NodeClass {
     /// The class of `node` in a context with keys and values in `kv_format`.
     pub(super) fn of(node: &Node, kv_format: KvFormat) -> NodeClass {
         let weight = node.meta.weights.first();
+        let precision = match &node.op {
+            Op::MatMul(op) => Some(op.activations),
+            Op::MatMulAdd(op) => Some(op.activations),
+            _ => None,
+        };
         let (variant, tolerance) = match (&node.op, weight) {
-            (Op::MatMul(op), Some(weight)) if weight.dtype.is_quantised() => match op.activations {
-                ActivationPrecision::Bits8 => (format!("{} 8 bits", weight.dtype), 3e-2),
-                ActivationPrecision::Bits16 => (format!("{} 16 bits", weight.dtype), 5e-4),
+            (_, Some(weight)) if weight.dtype.is_quantised() && precision.is_some() => match precision {
+                Some(ActivationPrecision::Bits16) => (format!("{} 16 bits", weight.dtype), 5e-4),
+                _ => (format!("{} 8 bits", weight.dtype), 3e-2),
             },
-            (Op::MatMul(_), Some(weight)) => (weight.dtype.to_string(), 1e-4),
+            (Op::MatMul(_) | Op::MatMulAdd(_), Some(weight)) => (weight.dtype.to_string(), 1e-4),
             (Op::GetRows(_), Some(weight)) => (weight.dtype.to_string(), 1e-6),
             (Op::Attn(_) | Op::KvcacheStore(_), _) => (kv_format.dtype().to_string(), attention(kv_format)),
             (op, _) => (String::new(), plain(op.kind())),
@@ -66,7 +71,7 @@ fn plain(op: OpKind) -> f32 {
         Add | Mul | Scale => 1e-6,
         Silu | SwiGLU | Softmax | RmsNorm | QkNorm => 1e-5,
         RoPE => 2e-4,
-        BatchMatMul | MatMul => 1e-4,
+        BatchMatMul | MatMul | MatMulAdd => 1e-4,
         // The reference builds no such nodes.
         Attn | FusedQKV | QkvBiasRopeStore | FusedQkvNorm | FusedFFN => 0.0,
     }
