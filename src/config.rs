@@ -74,8 +74,8 @@ const GPU_MEMORY: Variable = variable(
 const GPU_FAULT: Variable = variable(
     "MINFER_GPU_FAULT",
     Rule::Count,
-    "never",
-    "fault drill for deployments: give the device up after this many splits, as a driver crash would",
+    "0",
+    "fault drill for deployments: a context's device is lost after this many splits, as in a driver crash; 0 never",
 );
 const DISABLE_MPS: Variable = variable("MINFER_DISABLE_MPS", Rule::Flag, "off", "never use Metal");
 const DISABLE_CUDA: Variable = variable("MINFER_DISABLE_CUDA", Rule::Flag, "off", "never use CUDA");

@@ -3,6 +3,7 @@
 mod support;
 
 use minfer::engine::*;
+use minfer::error::Hint;
 use minfer::graph::*;
 use support::fake_device::{FakeDevice, Traits};
 use support::{all_logits, context, reference, tiny};
@@ -35,6 +36,7 @@ fn a_lost_device_is_an_error_and_sequences_are_as_long_as_before() {
             }
         };
         assert!(is_lost(&error), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--backend cpu")), "{:?}", error.hint());
         assert_eq!(n_done, n_splits as usize - 1, "the step that hands over split {n_splits} cannot be read");
         assert_eq!(context.kv().len(seq).expect("open"), n_done);
         for _ in 0..3 {

@@ -52,7 +52,7 @@ fn a_device_that_keeps_more_of_its_activations_than_the_cpu_passes_too() {
 #[test]
 #[ignore = "needs MINFER_TEST_MODELS"]
 fn a_precise_device_passes_with_real_models() {
-    for file in ["smollm2.gguf", "qwen05.gguf"] {
+    for file in ["smollm2-135m.gguf", "qwen2.5-coder-0.5b.gguf"] {
         let path = support::in_test_models(file);
         let device = FakeDevice::new(Traits { is_precise: true, ..Traits::default() });
         let tested = Engine::load(&path, &device.options(GpuLayers::Auto)).expect("it loads");

@@ -145,7 +145,7 @@ impl App {
             gpu_layers: args.gpu_layers,
             memory_bytes: memory_mib.map(bytes),
             context,
-            fault_after: self.config.gpu_fault,
+            fault_after: self.config.gpu_fault.filter(|n_splits| *n_splits > 0),
         })
     }
 

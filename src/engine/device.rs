@@ -30,7 +30,7 @@ pub struct DeviceOptions {
     pub memory_bytes: Option<usize>,
     /// The context that is going to be opened; the plan keeps room for it.
     pub context: ContextOptions,
-    /// Fault drill: the device is given up after so many splits.
+    /// Fault drill: the device is given up after so many splits of a context, at least one.
     pub fault_after: Option<u64>,
 }
 

@@ -182,9 +182,9 @@ impl Hint for EngineError {
             EngineError::Template(error) => error.hint(),
             EngineError::Encode(error) => error.hint(),
             EngineError::Graph(error) => error.hint(),
-            EngineError::Device { .. } => Some(
-                "`minfer doctor` shows what is there; `--backend cpu` does without the device".to_string(),
-            ),
+            EngineError::Device { source, .. } => Some(source.hint().unwrap_or_else(|| {
+                "`minfer doctor` shows what is there; `--backend cpu` does without the device".to_string()
+            })),
             EngineError::OffloadTooBig { n_fitting, .. } => Some(format!(
                 "{n_fitting} layers fit; a smaller context needs less; --gpu-memory allows more"
             )),
