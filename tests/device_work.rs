@@ -74,7 +74,10 @@ fn a_device_without_a_clock_says_so() {
 }
 
 /// Notes where nodes run.
-struct Places(Arc<Mutex<Vec<(Option<u32>, Option<BackendId>)>>>);
+struct Places(Arc<Mutex<Vec<Place>>>);
+
+/// Layer and backend of a node.
+type Place = (Option<u32>, Option<BackendId>);
 
 impl Observer for Places {
     fn node_start(&mut self, node: &Node, _: &mut NodeSources<'_>) {

@@ -33,13 +33,16 @@ pub struct Traits {
     pub has_clock: bool,
 }
 
+/// Names and groups of the weights of one upload.
+pub type Upload = (BTreeSet<String>, Vec<Vec<String>>);
+
 /// A device made of the CPU.
 pub struct FakeDevice {
     info: DeviceInfo,
     traits: Traits,
     weights: Mutex<Arc<TensorMap>>,
     /// Names and groups of every upload.
-    pub uploads: Mutex<Vec<(BTreeSet<String>, Vec<Vec<String>>)>>,
+    pub uploads: Mutex<Vec<Upload>>,
     is_lost: Arc<AtomicBool>,
     /// Times that a backend waited for the device.
     pub n_waits: Arc<Mutex<u64>>,
