@@ -13,7 +13,7 @@ fn nowhere() -> Availability {
 }
 
 fn built(known: KnownBackend, availability: fn() -> Availability) -> BuiltBackend {
-    BuiltBackend { known, availability, open: None }
+    BuiltBackend { known, is_likely: || true, availability, open: None }
 }
 
 /// A build with all but CUDA, on a machine without Metal.
