@@ -65,6 +65,18 @@ const BACKENDS: Variable = variable(
     "all",
     "backends that may be used, comma separated; CPU always may; --backend wins",
 );
+const GPU_MEMORY: Variable = variable(
+    "MINFER_GPU_MEMORY",
+    Rule::Count,
+    "what the device reports",
+    "MiB that weights, keys and values, and graphs may take on a device; --gpu-memory wins",
+);
+const GPU_FAULT: Variable = variable(
+    "MINFER_GPU_FAULT",
+    Rule::Count,
+    "0",
+    "fault drill for deployments: a context's device is lost after this many splits, as in a driver crash; 0 never",
+);
 const DISABLE_MPS: Variable = variable("MINFER_DISABLE_MPS", Rule::Flag, "off", "never use Metal");
 const DISABLE_CUDA: Variable = variable("MINFER_DISABLE_CUDA", Rule::Flag, "off", "never use CUDA");
 const DISABLE_VULKAN: Variable = variable("MINFER_DISABLE_VULKAN", Rule::Flag, "off", "never use Vulkan");
@@ -103,6 +115,8 @@ pub const VARIABLES: &[Variable] = &[
     THREADS,
     ISA,
     BACKENDS,
+    GPU_MEMORY,
+    GPU_FAULT,
     DISABLE_MPS,
     DISABLE_CUDA,
     DISABLE_VULKAN,
@@ -125,6 +139,14 @@ pub enum ConfigError {
     /// The value is not a whole number.
     #[error("environment variable: {name}: expected a whole number, got {got:?}")]
     NotANumber {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        got: String,
+    },
+    /// The value is below zero.
+    #[error("environment variable: {name}: expected a number from 0 up, got {got}")]
+    Negative {
         /// The variable.
         name: &'static str,
         /// Its value.
@@ -155,6 +177,10 @@ pub struct Config {
     pub isa: Option<String>,
     /// Backends that may be used, comma separated.
     pub backends: Option<String>,
+    /// MiB that may be taken on a device.
+    pub gpu_memory: Option<u64>,
+    /// The device is given up after so many splits.
+    pub gpu_fault: Option<u64>,
     /// Metal is not wanted.
     pub disable_metal: bool,
     /// CUDA is not wanted.
@@ -193,6 +219,8 @@ impl Config {
             threads: env.count(&THREADS)?.unwrap_or(0),
             isa: env.text(&ISA)?,
             backends: env.text(&BACKENDS)?,
+            gpu_memory: env.amount(&GPU_MEMORY)?,
+            gpu_fault: env.amount(&GPU_FAULT)?,
             disable_metal: env.flag(&DISABLE_MPS),
             disable_cuda: env.flag(&DISABLE_CUDA),
             disable_vulkan: env.flag(&DISABLE_VULKAN),
@@ -241,6 +269,15 @@ impl Environment<'_> {
             Err(_) => Err(ConfigError::NotANumber { name: variable.name, got: text }),
         };
         self.text(variable)?.map(parse).transpose()
+    }
+
+    /// A number of which none is negative.
+    fn amount(&self, variable: &Variable) -> Result<Option<u64>, ConfigError> {
+        let not_negative = |number: i64| {
+            let got = number.to_string();
+            u64::try_from(number).map_err(|_| ConfigError::Negative { name: variable.name, got })
+        };
+        self.count(variable)?.map(not_negative).transpose()
     }
 
     fn models_dir(&self) -> Option<PathBuf> {
@@ -294,6 +331,8 @@ mod tests {
     fn a_number_that_is_none_is_refused_by_name() {
         let error = config(&[("MINFER_THREADS", "many")]).unwrap_err();
         assert!(error.to_string().contains("MINFER_THREADS"), "{error}");
+        let error = config(&[("MINFER_GPU_MEMORY", "-1")]).unwrap_err();
+        assert!(error.to_string().contains("MINFER_GPU_MEMORY: expected a number from 0 up"), "{error}");
     }
 
     #[test]

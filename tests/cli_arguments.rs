@@ -33,6 +33,7 @@ fn an_argument_error_names_the_flag_and_exits_with_2() {
         (&["--presence-penalty", "3"], "--presence-penalty"),
         (&["--gpu-layers", "many"], "--gpu-layers"),
         (&["--gpu-layers", "-1"], "--gpu-layers"),
+        (&["--gpu-memory", "-1"], "--gpu-memory"),
         (&["--repeat-last-n", "-2"], "--repeat-last-n"),
         (&["--kv", "q2"], "--kv"),
         (&["--no-such-flag"], "--no-such-flag"),
@@ -45,6 +46,12 @@ fn an_argument_error_names_the_flag_and_exits_with_2() {
     }
     refused(minfer().arg("run").args(["-p", "x", "-m"]), 2, "--model");
     refused(minfer().arg("jog"), 2, "jog");
+    refused(minfer().arg("verify").arg(model()), 2, "--backend");
+    refused(
+        minfer().arg("verify").arg(model()).args(["--backend", "cpu", "--against", "abacus"]),
+        2,
+        "abacus",
+    );
     for (command, flag, value) in [
         ("bench", "--n-prompt", "-1"),
         ("bench", "--n-gen", "-1"),
@@ -54,6 +61,7 @@ fn an_argument_error_names_the_flag_and_exits_with_2() {
         ("logits", "--top", "-1"),
         ("graph", "--prefill", "-1"),
         ("graph", "--outputs", "-1"),
+        ("verify", "--n-predict", "-1"),
         ("perplexity", "--chunks", "-1"),
         ("perplexity", "--chunks", "0"),
     ] {

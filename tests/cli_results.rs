@@ -226,3 +226,43 @@ fn doctor_lists_backends_and_variables() {
     let variables = stdout(minfer().args(["doctor", "--vars"]));
     assert!(variables.contains("MINFER_MODELS") && variables.contains("HF_TOKEN"));
 }
+
+#[test]
+fn a_backend_is_verified_against_another_and_the_table_says_so() {
+    let text = stdout(minfer().arg("verify").arg(model()).args(["--backend", "cpu", "-n", "2"]));
+    for part in
+        ["CPU (", "MatMul         Q4_K 8 bits", "Attn           F16", "relative", "with the same token"]
+    {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(!text.contains("FAIL"), "{text}");
+}
+
+#[test]
+fn a_bench_says_what_ran_and_counts_the_work_of_a_device() {
+    let mut command = minfer();
+    command.arg("bench").arg(model()).args([
+        "-p",
+        "0",
+        "-n",
+        "2",
+        "-r",
+        "1",
+        "-o",
+        "json",
+        "--backend",
+        "cpu",
+    ]);
+    let rows = json(&mut command);
+    assert_eq!((&rows[0]["backends"], &rows[0]["device"]), (&"CPU".into(), &"".into()));
+    assert_eq!(rows[0]["work_per_token"]["dispatches"], 0.0);
+}
+
+#[test]
+fn layers_for_a_device_that_is_not_there_are_a_warning() {
+    let mut command = minfer();
+    command.arg("run").arg(model()).args(["hi", "-n", "1", "--gpu-layers", "3", "--backend", "cpu"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success());
+    assert!(stderr(&output).contains("warning: 3 layers for a device"), "{}", stderr(&output));
+}

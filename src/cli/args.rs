@@ -8,8 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::{
     bench::BenchArgs, completions::CompletionsArgs, doctor::DoctorArgs, graph::GraphArgs, info::InfoArgs,
     list::ListArgs, logits::LogitsArgs, perplexity::PerplexityArgs, pull::PullArgs, rm::RmArgs, run::RunArgs,
-    tokenize::TokenizeArgs,
+    tokenize::TokenizeArgs, verify::VerifyArgs,
 };
+
+use crate::engine::GpuLayers;
 
 /// Runs GGUF language models on this machine, as a compute graph you can look at.
 #[derive(Debug, Parser)]
@@ -46,6 +48,7 @@ pub(super) enum Command {
     Logits(LogitsArgs),
     Perplexity(PerplexityArgs),
     Graph(GraphArgs),
+    Verify(VerifyArgs),
     Pull(PullArgs),
     List(ListArgs),
     Rm(RmArgs),
@@ -91,19 +94,13 @@ pub(super) struct EngineArgs {
     /// Layers to run on a device; `auto` takes as many as fit
     #[arg(long, allow_negative_numbers = true, value_name = "N|auto", default_value = "auto", value_parser = gpu_layers)]
     pub(super) gpu_layers: GpuLayers,
+    /// MiB that a model may take on a device [default: what the device reports]
+    #[arg(long, allow_negative_numbers = true, value_name = "MIB")]
+    pub(super) gpu_memory: Option<u64>,
 }
 
 /// More workers than any machine has is a slip of the finger.
 pub(super) const MAX_THREADS: i64 = 1024;
-
-/// How many layers go to a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum GpuLayers {
-    /// As many as fit.
-    Auto,
-    /// So many.
-    Count(usize),
-}
 
 fn gpu_layers(text: &str) -> Result<GpuLayers, String> {
     match text {

@@ -12,7 +12,8 @@ use super::error::CliError;
 use super::output::Output;
 use super::setup::App;
 use super::watch::Watch;
-use crate::engine::{BenchTest, Context, Engine};
+use crate::engine::{BenchRun, BenchTest, Context, Engine};
+use crate::graph::WorkCounts;
 
 /// Measure prompt processing and generation speed, as llama-bench does
 ///
@@ -77,6 +78,8 @@ enum Format {
 struct Row {
     test: BenchTest,
     samples: Vec<Duration>,
+    /// What the device did in each measurement; the same each time.
+    work: WorkCounts,
 }
 
 /// What all rows have in common.
@@ -87,20 +90,25 @@ struct Machine {
     n_params: u64,
     n_threads: usize,
     isa: &'static str,
+    /// Who computes what, such as `Vulkan 8/24 layers`.
+    backend: String,
+    /// Name of the device; empty without one.
+    device: String,
 }
 
 pub(super) fn run(args: &BenchArgs, app: &App) -> Result<(), CliError> {
-    let options = app.engine_options(&args.engine, None)?;
     let tests = tests(args);
+    let n_ctx = tests.iter().map(BenchTest::n_ctx).max().unwrap_or(0).max(1);
+    let context_options = app.context_options(Some(n_ctx), args.kv);
+    let options = app.engine_options(&args.engine, context_options.clone())?;
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
-    let n_ctx = tests.iter().map(BenchTest::n_ctx).max().unwrap_or(0).max(1);
-    let mut context = engine.context(&app.context_options(Some(n_ctx), args.kv))?;
+    let mut context = engine.context(&context_options)?;
     let watch = Watch::install(&app.config, &mut context)?;
     let machine = Machine::of(&engine, &path);
     let mut output = Output::new();
     if args.output == Format::Md {
-        output.text(MD_HEAD)?;
+        output.text(&machine.md_head())?;
     }
     if args.output == Format::Csv {
         output.line(CSV_HEAD)?;
@@ -117,7 +125,7 @@ pub(super) fn run(args: &BenchArgs, app: &App) -> Result<(), CliError> {
     if args.output == Format::Json {
         output.json(&json!(rows))?;
     }
-    watch.finish()
+    watch.finish(&context)
 }
 
 fn tests(args: &BenchArgs) -> Vec<BenchTest> {
@@ -136,12 +144,14 @@ fn measure(context: &mut Context, test: BenchTest, n: u32, app: &App) -> Result<
         false => Ok(context.bench(test)?),
     };
     once(context)?;
-    let samples = (0..n).map(|_| once(context)).collect::<Result<_, _>>()?;
-    Ok(Row { test, samples })
+    let runs = (0..n).map(|_| once(context)).collect::<Result<Vec<BenchRun>, _>>()?;
+    let work = runs.last().map_or(WorkCounts::default(), |run| run.work);
+    Ok(Row { test, samples: runs.iter().map(|run| run.time).collect(), work })
 }
 
 impl Machine {
     fn of(engine: &Engine, path: &Path) -> Machine {
+        let placement = engine.placement();
         let name = engine.gguf().metadata().str("general.name").ok().flatten();
         Machine {
             file: path.to_string_lossy().into_owned(),
@@ -150,16 +160,49 @@ impl Machine {
             n_params: engine.gguf().n_params(),
             n_threads: engine.n_threads(),
             isa: engine.isa().name(),
+            backend: placement.to_string(),
+            device: placement.device.map_or(String::new(), |(_, info)| info.name.clone()),
         }
+    }
+
+    fn has_device(&self) -> bool {
+        !self.device.is_empty()
+    }
+
+    /// Heads of the columns; those of the device's work only if there is one.
+    fn md_head(&self) -> String {
+        let (mut names, mut rules) = (MD_HEAD.to_string(), MD_RULE.to_string());
+        for (name, _) in work_per_token(&WorkCounts::default(), 1).iter().filter(|_| self.has_device()) {
+            names += &format!(" {}/token |", name.replace('_', " "));
+            rules += " ---: |";
+        }
+        format!("{names}\n{rules}\n")
     }
 }
 
-const MD_HEAD: &str = "\
-| model | size | params | backend | threads | test | t/s |
-| --- | ---: | ---: | --- | ---: | ---: | ---: |
-";
+const MD_HEAD: &str = "| model | size | params | backend | threads | test | t/s |";
+const MD_RULE: &str = "| --- | ---: | ---: | --- | ---: | ---: | ---: |";
 const CSV_HEAD: &str = "model_filename,model_type,model_size,model_n_params,backends,cpu_isa,n_threads,\
-n_prompt,n_gen,n_depth,avg_ns,stddev_ns,avg_ts,stddev_ts";
+n_prompt,n_gen,n_depth,avg_ns,stddev_ns,avg_ts,stddev_ts,device,dispatches,submissions,weights_read_bytes,\
+uploaded_bytes,downloaded_bytes";
+
+/// Names and values of a device's counts, as shares of `n_tokens` tokens.
+fn work_per_token(work: &WorkCounts, n_tokens: usize) -> [(&'static str, f64); 5] {
+    let WorkCounts { dispatches, submissions, weights_read_bytes, uploaded_bytes, downloaded_bytes } = *work;
+    [
+        ("dispatches", dispatches),
+        ("submissions", submissions),
+        ("weights_read_bytes", weights_read_bytes),
+        ("uploaded_bytes", uploaded_bytes),
+        ("downloaded_bytes", downloaded_bytes),
+    ]
+    .map(|(name, count)| (name, count as f64 / n_tokens.max(1) as f64))
+}
+
+/// A count per token: whole if it is, else with two decimals.
+fn per_token(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
 
 impl Row {
     /// Tokens per second of each sample.
@@ -188,14 +231,24 @@ impl Row {
         if depth == 0 { name } else { format!("{name} @ d{depth}") }
     }
 
+    /// What the device did per token.
+    fn work(&self) -> [(&'static str, f64); 5] {
+        work_per_token(&self.work, self.test.n_tokens())
+    }
+
     fn md(&self, machine: &Machine) -> String {
         let (mean, deviation) = mean_and_deviation(&self.rates());
+        let (maker, work) = match machine.has_device() {
+            true => (&*machine.device, self.work().map(|(_, n)| format!(" {} |", per_token(n))).concat()),
+            false => (machine.isa, String::new()),
+        };
         format!(
-            "| {} | {:.2} MiB | {:.2} M | CPU ({}) | {} | {} | {mean:.2} ± {deviation:.2} |",
+            "| {} | {:.2} MiB | {:.2} M | {} ({}) | {} | {} | {mean:.2} ± {deviation:.2} |{work}",
             machine.model.replace('|', "/"),
             machine.size_bytes as f64 / f64::from(1 << 20),
             machine.n_params as f64 / 1e6,
-            machine.isa,
+            machine.backend,
+            maker.replace('|', "/"),
             machine.n_threads,
             self.name(),
         )
@@ -206,11 +259,12 @@ impl Row {
         let (n_prompt, n_gen, n_depth) = self.counts();
         let (avg_ns, stddev_ns) = mean_and_deviation(&self.nanoseconds());
         let (avg_ts, stddev_ts) = mean_and_deviation(&self.rates());
-        let Machine { file, model, size_bytes, n_params, n_threads, isa } = machine;
-        let (file, model) = (quote(file), quote(model));
+        let Machine { file, model, size_bytes, n_params, n_threads, isa, backend, device } = machine;
+        let (file, model, device) = (quote(file), quote(model), quote(device));
+        let work = self.work().map(|(_, n)| format!(",{}", per_token(n))).concat();
         format!(
-            "{file},{model},{size_bytes},{n_params},CPU,{isa},{n_threads},{n_prompt},{n_gen},{n_depth},\
-             {avg_ns:.0},{stddev_ns:.0},{avg_ts:.4},{stddev_ts:.4}"
+            "{file},{model},{size_bytes},{n_params},{backend},{isa},{n_threads},{n_prompt},{n_gen},{n_depth},\
+             {avg_ns:.0},{stddev_ns:.0},{avg_ts:.4},{stddev_ts:.4},{device}{work}"
         )
     }
 
@@ -224,7 +278,8 @@ impl Row {
             "model_type": machine.model,
             "model_size": machine.size_bytes,
             "model_n_params": machine.n_params,
-            "backends": "CPU",
+            "backends": machine.backend,
+            "device": machine.device,
             "cpu_isa": machine.isa,
             "n_threads": machine.n_threads,
             "n_prompt": n_prompt,
@@ -236,6 +291,7 @@ impl Row {
             "stddev_ts": stddev_ts,
             "samples_ns": self.nanoseconds(),
             "samples_ts": self.rates(),
+            "work_per_token": self.work().map(|(name, n)| (name.to_string(), json!(n))).into_iter().collect::<Value>(),
         })
     }
 }
@@ -262,8 +318,43 @@ mod tests {
     }
 
     #[test]
+    fn the_work_of_a_device_is_shown_per_token_in_every_format() {
+        let work = WorkCounts {
+            dispatches: 400,
+            submissions: 4,
+            weights_read_bytes: 4000,
+            uploaded_bytes: 80,
+            downloaded_bytes: 10,
+        };
+        let test = BenchTest::Decode { n_gen: 4, depth: 0 };
+        let row = Row { test, samples: vec![Duration::from_secs(1)], work };
+        let machine = |device: &str| Machine {
+            file: "m.gguf".to_string(),
+            model: "m".to_string(),
+            size_bytes: 1 << 20,
+            n_params: 1_000_000,
+            n_threads: 2,
+            isa: "scalar",
+            backend: "Vulkan 8/24 layers".to_string(),
+            device: device.to_string(),
+        };
+        let line = row.md(&machine("a card"));
+        assert!(line.contains("| Vulkan 8/24 layers (a card) |"), "{line}");
+        assert!(line.ends_with("| 4.00 ± 0.00 | 100 | 1 | 1000 | 20 | 2.50 |"), "{line}");
+        let n_columns = |text: &str| text.matches('|').count();
+        let head = machine("a card").md_head();
+        assert!(head.lines().all(|rule| n_columns(rule) == n_columns(&line)), "{head}{line}");
+        let line = row.csv(&machine("a card"));
+        assert!(line.ends_with(",\"a card\",100,1,1000,20,2.50"), "{line}");
+        assert_eq!(line.split(',').count(), CSV_HEAD.split(',').count());
+        assert_eq!(row.json(&machine("a card"))["work_per_token"]["downloaded_bytes"], 2.5);
+        let (head, line) = (machine("").md_head(), row.md(&machine("")));
+        assert!(head.lines().all(|rule| n_columns(rule) == n_columns(&line)), "{head}{line}");
+    }
+
+    #[test]
     fn tests_are_named_as_llama_bench_names_them() {
-        let name = |test| Row { test, samples: Vec::new() }.name();
+        let name = |test| Row { test, samples: Vec::new(), work: WorkCounts::default() }.name();
         assert_eq!(name(BenchTest::Prefill { n_prompt: 512, depth: 0 }), "pp512");
         assert_eq!(name(BenchTest::Decode { n_gen: 128, depth: 1024 }), "tg128 @ d1024");
     }

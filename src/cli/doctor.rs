@@ -7,7 +7,7 @@ use super::output::{Output, size};
 use super::setup::App;
 use crate::config::VARIABLES;
 use crate::engine::available_bytes;
-use crate::graph::{Availability, KnownBackend, Registry};
+use crate::graph::{Availability, BuiltBackend, DeviceInfo, DeviceKind, KnownBackend};
 use crate::threads::default_threads;
 use crate::vec_ops::Isa;
 
@@ -41,7 +41,7 @@ fn report(app: &App) -> Result<String, CliError> {
     text += &format!("memory      {memory} available\n");
     text += &format!("models      {}\n", models(app)?);
     text += "backends\n";
-    backend_lines(&app.registry()).iter().for_each(|line| text += &format!("  {line}\n"));
+    backend_lines(app).iter().for_each(|line| text += &format!("  {line}\n"));
     Ok(text)
 }
 
@@ -112,16 +112,78 @@ fn models(app: &App) -> Result<String, CliError> {
     Ok(format!("{} ({} models, {})", store.dir().display(), models.len(), size(bytes)))
 }
 
-fn backend_lines(registry: &Registry) -> Vec<String> {
-    let line = |known: &KnownBackend| {
+fn backend_lines(app: &App) -> Vec<String> {
+    let registry = app.registry();
+    let mut lines = Vec::new();
+    for known in KnownBackend::ALL {
         let built = registry.backends().iter().find(|backend| backend.known.id == known.id);
-        let state = match built.map(|backend| registry.availability(backend)) {
-            Some(Availability::Available) => "available".to_string(),
-            Some(Availability::OnlyNamed(reason)) => format!("only if named: {reason}"),
-            Some(Availability::Unavailable(reason)) => format!("not available: {reason}"),
-            None => format!("not in this build: {}", known.absent),
+        let (state, has_device) = match built.map(|backend| registry.availability(backend)) {
+            Some(Availability::Available) => ("available".to_string(), true),
+            Some(Availability::OnlyNamed(reason)) => (format!("only if named: {reason}"), true),
+            Some(Availability::Unavailable(reason)) => (format!("not available: {reason}"), false),
+            None => (format!("not in this build: {}", known.absent), false),
         };
-        format!("{:<8} {state}", known.label)
+        lines.push(format!("{:<8} {state}", known.label));
+        let found = built.filter(|_| has_device).map_or(Vec::new(), |backend| device_lines(backend, app));
+        lines.extend(found.iter().map(|line| format!("  {line}")));
+    }
+    lines
+}
+
+/// What the device of a backend says about itself, or why it cannot be opened.
+fn device_lines(backend: &BuiltBackend, app: &App) -> Vec<String> {
+    match backend.open.map(|open| open()) {
+        None => Vec::new(),
+        Some(Ok(device)) => info_lines(device.info(), app.config.gpu_memory),
+        Some(Err(error)) => vec![format!("cannot be opened: {error}")],
+    }
+}
+
+fn info_lines(info: &DeviceInfo, gpu_memory: Option<u64>) -> Vec<String> {
+    let kind = match info.kind {
+        DeviceKind::Discrete => "a card of its own",
+        DeviceKind::Integrated => "integrated",
+        DeviceKind::Other => "of unknown kind",
+        DeviceKind::Software => "software",
     };
-    KnownBackend::ALL.iter().map(line).collect()
+    let reported = info.memory_bytes.map_or("unknown".to_string(), |bytes| size(bytes as u64));
+    let memory = match gpu_memory {
+        Some(mib) => format!(
+            "{} (MINFER_GPU_MEMORY is set; the device reports {reported})",
+            size(mib.saturating_mul(1 << 20))
+        ),
+        None => reported,
+    };
+    let mut lines = vec![
+        format!("device   {} ({kind})", info.name),
+        format!("driver   {}", info.driver),
+        format!("memory   {memory}"),
+    ];
+    lines.extend(info.details.iter().map(|detail| format!("detail   {detail}")));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_described_line_by_line() {
+        let info = DeviceInfo {
+            name: "Card 1".to_string(),
+            kind: DeviceKind::Discrete,
+            driver: "driver 2".to_string(),
+            memory_bytes: Some(3 << 30),
+            details: vec!["subgroup 32".to_string()],
+        };
+        let expected = [
+            "device   Card 1 (a card of its own)",
+            "driver   driver 2",
+            "memory   3.0 GiB",
+            "detail   subgroup 32",
+        ];
+        assert_eq!(info_lines(&info, None), expected);
+        let memory = "memory   512.0 MiB (MINFER_GPU_MEMORY is set; the device reports 3.0 GiB)";
+        assert_eq!(info_lines(&info, Some(512))[2], memory);
+    }
 }

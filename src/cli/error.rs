@@ -49,6 +49,9 @@ pub(super) enum CliError {
     /// The model has no chat template, but what was asked for needs one.
     #[error("chat template: {what}: expected a template in the model, got none")]
     NoTemplate { what: &'static str },
+    /// A backend computes something else than the reference.
+    #[error("verify: {what}")]
+    OutOfTolerance { what: String },
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,

@@ -60,7 +60,8 @@ pub(super) fn run(args: &GraphArgs, app: &App) -> Result<(), CliError> {
             args.outputs.to_string(),
         ));
     }
-    let options = EngineOptions { prefetch: false, ..app.engine_options(&args.engine, None)? };
+    let expected = app.expected_context(&args.context);
+    let options = EngineOptions { prefetch: false, ..app.engine_options(&args.engine, expected)? };
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
     let n_ctx = args.context.n_ctx(n_tokens, None, engine.model().hparams.n_ctx_train);

@@ -54,7 +54,7 @@ struct Position {
 }
 
 pub(super) fn run(args: &LogitsArgs, app: &App) -> Result<(), CliError> {
-    let options = app.engine_options(&args.engine, None)?;
+    let options = app.engine_options(&args.engine, app.expected_context(&args.context))?;
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
     let ids = input_ids(args, &engine)?;
@@ -67,7 +67,7 @@ pub(super) fn run(args: &LogitsArgs, app: &App) -> Result<(), CliError> {
         let top = top_log_probs(logits, args.top);
         positions.push(Position { position, log_sum_exp: log_sum_exp(logits), top });
     })?;
-    watch.finish()?;
+    watch.finish(&context)?;
     match args.json {
         true => Output::new().json(&document(&ids, &positions)),
         false => Output::new().text(&table(&engine, &positions)),

@@ -22,6 +22,7 @@ mod rm;
 mod run;
 mod setup;
 mod tokenize;
+mod verify;
 mod watch;
 
 use std::process::ExitCode;
@@ -69,6 +70,7 @@ fn run(command: &Command) -> Result<(), CliError> {
         Command::Logits(args) => logits::run(args, &app),
         Command::Perplexity(args) => perplexity::run(args, &app),
         Command::Graph(args) => graph::run(args, &app),
+        Command::Verify(args) => verify::run(args, &app),
         Command::Pull(args) => pull::run(args, &app),
         Command::List(args) => list::run(args, &app),
         Command::Rm(args) => rm::run(args, &app),

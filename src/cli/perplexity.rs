@@ -42,7 +42,8 @@ pub(super) struct PerplexityArgs {
 }
 
 pub(super) fn run(args: &PerplexityArgs, app: &App) -> Result<(), CliError> {
-    let options = app.engine_options(&args.engine, None)?;
+    let context_options = app.context_options(Some(Perplexity::CHUNK), args.kv);
+    let options = app.engine_options(&args.engine, context_options.clone())?;
     let text = match &args.file {
         Some(path) => std::fs::read_to_string(path).map_err(CliError::file("read", path))?,
         None => text_from_stdin()?,
@@ -50,7 +51,7 @@ pub(super) fn run(args: &PerplexityArgs, app: &App) -> Result<(), CliError> {
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
     let ids = engine.tokenizer().encode(&text, Specials::Plain)?;
-    let mut context = engine.context(&app.context_options(Some(Perplexity::CHUNK), args.kv))?;
+    let mut context = engine.context(&context_options)?;
     let watch = Watch::install(&app.config, &mut context)?;
     let mut running = Vec::new();
     let cancel = app.interrupt.flag();
@@ -61,7 +62,7 @@ pub(super) fn run(args: &PerplexityArgs, app: &App) -> Result<(), CliError> {
         running.push(chunk.value);
         !cancel.load(Ordering::Relaxed) && args.chunks.is_none_or(|limit| chunk.n_chunks < limit.get())
     })?;
-    watch.finish()?;
+    watch.finish(&context)?;
     if cancel.load(Ordering::Relaxed) {
         return Err(CliError::Interrupted);
     }

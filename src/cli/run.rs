@@ -15,7 +15,8 @@ use super::prompt::{prompt_from_stdin, prompt_ids, read_template};
 use super::setup::App;
 use super::watch::Watch;
 use crate::engine::{
-    Context, Engine, FinishReason, GenerateOptions, Generated, Generator, Sampler, Session, Timings,
+    Context, Engine, EngineOptions, FinishReason, GenerateOptions, Generated, Generator, Sampler, Session,
+    Timings,
 };
 use crate::store::{ModelRef, Store};
 
@@ -86,7 +87,8 @@ pub(super) fn run(args: &RunArgs, app: &App) -> Result<(), CliError> {
         Some(prompt) => prompt,
         None => prompt_from_stdin()?,
     };
-    let options = app.engine_options(&args.engine, template_source)?;
+    let options = app.engine_options(&args.engine, app.expected_context(&args.context))?;
+    let options = EngineOptions { chat_template: template_source, ..options };
     let mut sampler = Sampler::new(args.sampling.options())?;
     let path = app.named_model_path(words.model.as_deref(), &args.model)?;
     let engine = app.load(&path, &options)?;
@@ -94,7 +96,7 @@ pub(super) fn run(args: &RunArgs, app: &App) -> Result<(), CliError> {
     let mut context = open_context(args, app, &engine, ids.len())?;
     let watch = Watch::install(&app.config, &mut context)?;
     let generated = answer(args, app, &mut context, &mut sampler, &ids)?;
-    watch.finish()?;
+    watch.finish(&context)?;
     dump(&mut context, &args.dump)?;
     if args.verbose {
         describe_run(&generated.timings);

@@ -3,16 +3,14 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::args::{
-    ContextArgs, EngineArgs, GpuLayers, KvArg, MAX_THREADS, ModelArg, ModelFlags, SamplingArgs,
-};
+use super::args::{ContextArgs, EngineArgs, KvArg, MAX_THREADS, ModelArg, ModelFlags, SamplingArgs};
 use super::error::CliError;
 use super::interrupt::Interrupt;
 use super::output::warn;
 use super::progress::Bars;
 use crate::backends;
 use crate::config::Config;
-use crate::engine::{ContextOptions, Engine, EngineOptions, SamplerOptions};
+use crate::engine::{ContextOptions, DeviceOptions, Engine, EngineOptions, GpuLayers, SamplerOptions};
 use crate::graph::{BackendId, KvFormat, Registry};
 use crate::store::{Endpoints, ModelRef, PullOptions, Pulled, Puller, Store, StoreError};
 use crate::vec_ops::Isa;
@@ -113,28 +111,41 @@ impl App {
         }
     }
 
-    /// What the engine is told, from flags first and the environment second.
+    /// What the engine is told, from flags first and the environment second. `context` is the one that will be opened.
     pub(super) fn engine_options(
         &self,
         args: &EngineArgs,
-        chat_template: Option<String>,
+        context: ContextOptions,
     ) -> Result<EngineOptions, CliError> {
-        let named = args.backend.as_deref().or(self.config.backends.as_deref());
-        let fence = self.registry().fence(named)?;
-        let gpu_layers = match args.gpu_layers {
-            GpuLayers::Count(n) => n,
-            // Without a device there is nothing to fit.
-            GpuLayers::Auto if fence == BackendId::CPU.bit() => 0,
-            GpuLayers::Auto => usize::MAX,
-        };
         Ok(EngineOptions {
             mmap: !args.no_mmap,
             n_threads: self.n_threads(args.threads)?,
             isa: self.isa()?,
-            fence,
-            gpu_layers,
-            chat_template,
+            device: self.device_options(args, context)?,
             ..EngineOptions::default()
+        })
+    }
+
+    fn device_options(&self, args: &EngineArgs, context: ContextOptions) -> Result<DeviceOptions, CliError> {
+        let named = args.backend.as_deref().or(self.config.backends.as_deref());
+        let is_named = named.is_some_and(|names| names.split(',').any(|name| !name.trim().is_empty()));
+        let registry = self.registry();
+        let fence = match (is_named, args.gpu_layers) {
+            // Nobody asks for a device, so none is looked for.
+            (false, GpuLayers::Count(0)) => BackendId::CPU.bit(),
+            _ => registry.fence(named)?,
+        };
+        let memory_mib = args.gpu_memory.or(self.config.gpu_memory);
+        let bytes = |mib: u64| usize::try_from(mib).unwrap_or(usize::MAX).saturating_mul(1 << 20);
+        Ok(DeviceOptions {
+            registry,
+            fence,
+            is_named,
+            opened: None,
+            gpu_layers: args.gpu_layers,
+            memory_bytes: memory_mib.map(bytes),
+            context,
+            fault_after: self.config.gpu_fault.filter(|n_splits| *n_splits > 0),
         })
     }
 
@@ -143,6 +154,11 @@ impl App {
         let engine = Engine::load(path, options)?;
         engine.warnings().iter().for_each(|warning| warn(warning));
         Ok(engine)
+    }
+
+    /// Settings of the context that `args` lead to, as far as they are known before the model is.
+    pub(super) fn expected_context(&self, args: &ContextArgs) -> ContextOptions {
+        self.context_options(args.ctx_size, args.kv)
     }
 
     /// Settings of a context of `n_ctx` tokens.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::error::CliError;
 use super::output::note;
 use crate::config::Config;
-use crate::engine::Context;
-use crate::graph::{Executable, Node, NodeValue, Observer};
+use crate::engine::{Context, OpTime};
+use crate::graph::{BackendId, Executable, Node, NodeSources, NodeValue, Observer, OpKind};
 
 /// What was watched, to be printed at the end of the run.
 #[derive(Clone, Default)]
@@ -23,16 +23,12 @@ pub(super) struct Watch {
 struct State {
     graph_trace: bool,
     n_graphs: usize,
-    profile: Option<BTreeMap<String, OpTime>>,
+    profile: Option<Profile>,
     trace: Option<Trace>,
 }
 
-/// Time of all nodes of one op.
-#[derive(Clone, Copy, Default)]
-struct OpTime {
-    n: u64,
-    total: Duration,
-}
+/// Time on the host per op and backend: of the work itself on the CPU, of handing it over on a device.
+type Profile = BTreeMap<(OpKind, Option<BackendId>), OpTime>;
 
 /// A file of node times in the trace event format of browsers.
 struct Trace {
@@ -54,19 +50,21 @@ impl Watch {
         let profile = config.op_profile.then(BTreeMap::new);
         let state = State { graph_trace: config.graph_trace, n_graphs: 0, profile, trace };
         let state = Arc::new(Mutex::new(state));
-        context.set_observer(Box::new(Watcher { state: Arc::clone(&state), node_start: Instant::now() }));
+        let measured = config.op_profile && context.measure_device();
+        let node_start = Instant::now();
+        context.set_observer(Box::new(Watcher { state: Arc::clone(&state), node_start, measured }));
         Ok(Watch { state: Some(state) })
     }
 
-    /// Prints the profile and completes the trace.
-    pub(super) fn finish(self) -> Result<(), CliError> {
+    /// Prints the profile of `context`, which was watched, and completes the trace.
+    pub(super) fn finish(self, context: &Context) -> Result<(), CliError> {
         let Some(state) = &self.state else { return Ok(()) };
         let mut state = lock(state);
         if state.graph_trace {
             note(&format!("graphs built: {}", state.n_graphs));
         }
         if let Some(profile) = &state.profile {
-            profile_lines(profile).iter().for_each(|line| note(line));
+            profile_lines(profile, context.device_times()).iter().for_each(|line| note(line));
         }
         state.trace.take().map_or(Ok(()), Trace::finish)
     }
@@ -79,6 +77,8 @@ fn lock(state: &Arc<Mutex<State>>) -> MutexGuard<'_, State> {
 struct Watcher {
     state: Arc<Mutex<State>>,
     node_start: Instant,
+    /// The device measures itself, so nobody waits for it after every node.
+    measured: bool,
 }
 
 impl Observer for Watcher {
@@ -102,7 +102,7 @@ impl Observer for Watcher {
         executable.census().rows().for_each(|row| note(&row.to_string()));
     }
 
-    fn node_start(&mut self, _node: &Node) {
+    fn node_start(&mut self, _node: &Node, _sources: &mut NodeSources<'_>) {
         self.node_start = Instant::now();
     }
 
@@ -111,32 +111,54 @@ impl Observer for Watcher {
         if state.profile.is_none() && state.trace.is_none() {
             return;
         }
-        // A failing backend reports the same error at the end of the step.
-        let _ = value.synchronize();
+        if !self.measured || node.backend == Some(BackendId::CPU) {
+            // A failing backend reports the same error at the end of the step.
+            let _ = value.synchronize();
+        }
         let time = self.node_start.elapsed();
-        let op = format!("{:?}", node.op.kind());
         if let Some(trace) = &mut state.trace {
-            trace.event(&op, node, self.node_start, time);
+            trace.event(&format!("{:?}", node.op.kind()), node, self.node_start, time);
         }
         if let Some(profile) = &mut state.profile {
-            let entry = profile.entry(op).or_default();
-            entry.n += 1;
-            entry.total += time;
+            profile.entry((node.op.kind(), node.backend)).or_default().add(time);
         }
     }
 }
 
-fn profile_lines(profile: &BTreeMap<String, OpTime>) -> Vec<String> {
+/// One line per op and backend, those that took longest first. `on_device` adds what a device with a clock has measured.
+fn profile_lines(profile: &Profile, on_device: Option<&BTreeMap<OpKind, OpTime>>) -> Vec<String> {
     let total: Duration = profile.values().map(|op| op.total).sum();
     let mut rows: Vec<_> = profile.iter().collect();
     rows.sort_by_key(|(_, op)| std::cmp::Reverse(op.total));
+    let is_device = |backend: &Option<BackendId>| *backend != Some(BackendId::CPU);
+    let has_device = profile.keys().any(|(_, backend)| is_device(backend));
+    let line = |op: &str, backend: &str, host: [String; 4], device: [String; 2]| {
+        let [n, ms, mean, share] = host;
+        let backend = if has_device { format!("{backend:<9}") } else { String::new() };
+        let device = if on_device.is_some() {
+            device.map(|text| format!(" {text:>12}")).concat()
+        } else {
+            String::new()
+        };
+        format!("{op:<18} {backend}{n:>9} {ms:>11} {mean:>9} {share:>6}{device}")
+    };
+    let heads = ["runs", if has_device { "host ms" } else { "total ms" }, "mean us", "share"];
     let mut lines =
-        vec![format!("{:<18} {:>9} {:>11} {:>9} {:>6}", "op", "runs", "total ms", "mean us", "share")];
-    lines.extend(rows.iter().map(|(name, op)| {
-        let (ms, share) = (op.total.as_secs_f64() * 1e3, op.total.as_secs_f64() / total.as_secs_f64());
-        format!("{name:<18} {:>9} {ms:>11.2} {:>9.1} {:>5.1}%", op.n, ms * 1e3 / op.n as f64, share * 100.0)
+        vec![line("op", "backend", heads.map(String::from), ["device ms", "mean us"].map(String::from))];
+    lines.extend(rows.iter().map(|((op, backend), time)| {
+        let [ms, mean] = milli_and_mean_micro(time);
+        let share = time.total.as_secs_f64() / total.as_secs_f64() * 100.0;
+        let host = [time.n.to_string(), ms, mean, format!("{share:.1}%")];
+        let measured = on_device.and_then(|times| times.get(op)).filter(|_| is_device(backend));
+        let device = measured.map_or(Default::default(), milli_and_mean_micro);
+        line(&format!("{op:?}"), &backend.map_or(String::new(), |id| id.to_string()), host, device)
     }));
     lines
+}
+
+fn milli_and_mean_micro(time: &OpTime) -> [String; 2] {
+    let ms = time.total.as_secs_f64() * 1e3;
+    [format!("{ms:.2}"), format!("{:.1}", ms * 1e3 / time.n as f64)]
 }
 
 impl Trace {
@@ -167,5 +189,40 @@ impl Trace {
             None => writeln!(self.file, "{open}\n]").and_then(|()| self.file.flush()),
         };
         written.map_err(CliError::file("write", &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(n: u64, micros: u64) -> OpTime {
+        OpTime { n, total: Duration::from_micros(micros) }
+    }
+
+    #[test]
+    fn a_profile_of_the_cpu_alone_has_no_columns_for_a_device() {
+        let profile = Profile::from([((OpKind::Add, Some(BackendId::CPU)), time(2, 1000))]);
+        let lines = profile_lines(&profile, None);
+        assert_eq!(lines[0], "op                      runs    total ms   mean us  share");
+        assert_eq!(lines[1], "Add                        2        1.00     500.0 100.0%");
+    }
+
+    #[test]
+    fn a_device_has_rows_of_its_own_and_its_own_time_where_it_has_a_clock() {
+        let profile = Profile::from([
+            ((OpKind::Add, Some(BackendId::CPU)), time(1, 3000)),
+            ((OpKind::Add, Some(BackendId::VULKAN)), time(4, 1000)),
+        ]);
+        let measured = BTreeMap::from([(OpKind::Add, time(4, 8000))]);
+        let lines = profile_lines(&profile, Some(&measured));
+        assert!(lines[0].contains("host ms") && lines[0].ends_with("device ms      mean us"), "{lines:?}");
+        assert!(
+            lines[1].starts_with("Add                CPU ") && lines[1].trim_end().ends_with("75.0%"),
+            "{lines:?}"
+        );
+        assert!(lines[2].starts_with("Add                Vulkan"), "{lines:?}");
+        assert!(lines[2].ends_with("8.00       2000.0"), "{lines:?}");
+        assert!(!profile_lines(&profile, None)[0].contains("device ms"));
     }
 }

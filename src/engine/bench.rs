@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Batch, Context, EngineError};
+use crate::graph::WorkCounts;
 use crate::kv::SeqId;
 
 /// What to measure: `n_prompt` tokens at once, or `n_gen` one after the other, after `depth` tokens that are there
@@ -44,17 +45,26 @@ impl BenchTest {
     }
 }
 
+/// What the measured part of a test took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BenchRun {
+    /// How long it took.
+    pub time: Duration,
+    /// What the device did meanwhile; all zero without one.
+    pub work: WorkCounts,
+}
+
 impl Context {
-    /// Runs a test once and returns how long the measured part took. The tokens are arbitrary but the same each time;
+    /// Runs a test once. The tokens are arbitrary but the same each time;
     /// no text is made of them.
-    pub fn bench(&mut self, test: BenchTest) -> Result<Duration, EngineError> {
+    pub fn bench(&mut self, test: BenchTest) -> Result<BenchRun, EngineError> {
         let seq = self.kv_mut().open()?;
         let result = self.bench_in(seq, test);
         self.kv_mut().close(seq)?;
         result
     }
 
-    fn bench_in(&mut self, seq: SeqId, test: BenchTest) -> Result<Duration, EngineError> {
+    fn bench_in(&mut self, seq: SeqId, test: BenchTest) -> Result<BenchRun, EngineError> {
         let n_vocab = self.engine().model().hparams.n_vocab;
         let token = move |i: usize| (i.wrapping_mul(2_654_435_761) % n_vocab) as u32;
         let (n, depth, per_step) = match test {
@@ -66,10 +76,10 @@ impl Context {
             self.decode(&Batch::prompt(seq, &before))?;
         }
         let tokens: Vec<u32> = (depth..depth + n).map(token).collect();
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), self.work());
         for step in tokens.chunks(per_step.max(1)) {
             self.decode(&Batch::prompt(seq, step))?;
         }
-        Ok(start.elapsed())
+        Ok(BenchRun { time: start.elapsed(), work: self.work().since(before) })
     }
 }

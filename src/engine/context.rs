@@ -1,10 +1,12 @@
 //! A context: the keys and values of some sequences, and the graphs that extend them.
 
+use std::collections::BTreeMap;
+
 use super::step::{Step, graph_type, sequences};
-use super::{Batch, BatchToken, Engine, EngineError, Logits, logits, memory};
+use super::{Batch, BatchToken, Engine, EngineError, Logits, OpTime, logits, memory};
 use crate::graph::{
-    AssignQuery, BackendId, BackendSet, CParams, Executable, GraphCache, GraphParams, GraphType, KvFormat,
-    Observer, PAGE_TOKENS,
+    AssignQuery, Backend, BackendId, BackendSet, CParams, Executable, GraphCache, GraphError, GraphParams,
+    GraphType, KvFormat, Observer, OpKind, PAGE_TOKENS, WorkCounts,
 };
 use crate::kv::KvPages;
 
@@ -55,6 +57,8 @@ pub struct Context {
     logits: Vec<f32>,
     warnings: Vec<String>,
     observer: Box<dyn Observer + Send>,
+    /// Time per op on the device, if it is measured.
+    device_times: Option<BTreeMap<OpKind, OpTime>>,
 }
 
 impl Context {
@@ -68,9 +72,8 @@ impl Context {
         }
         let cparams = engine.cparams(n_ctx, options);
         let available_bytes = memory::available_bytes();
-        let budget_bytes = options.kv_budget_bytes.or(available_bytes);
-        memory::check_kv(&engine.model().kv_shape(&cparams), hparams.n_layer, budget_bytes)?;
-        let mut backends = engine.backends();
+        check_kv(&engine, &cparams, options.kv_budget_bytes, available_bytes)?;
+        let mut backends = engine.backends()?;
         if let (Some(available_bytes), Some(cpu)) = (available_bytes, backends.get(BackendId::CPU)) {
             // Weights of its own are in memory already, so they are no longer available.
             let budget_bytes = available_bytes.saturating_add(cpu.weights_bytes());
@@ -86,6 +89,7 @@ impl Context {
             logits: Vec::new(),
             warnings: length_warning(n_ctx, hparams.n_ctx_train).into_iter().collect(),
             observer: Box::new(()),
+            device_times: None,
             engine,
         })
     }
@@ -132,9 +136,35 @@ impl Context {
         self.cparams.fuse_ffn = fuse_ffn;
     }
 
+    /// Makes every node of the model a node of its own from now on, on any backend.
+    pub(super) fn without_fusions(&mut self) {
+        self.set_fusion(false, false);
+        self.backends.refuse_fusions();
+        self.cache.clear();
+    }
+
     /// Watches every step of [`Context::decode`] from now on.
     pub fn set_observer(&mut self, observer: Box<dyn Observer + Send>) {
         self.observer = observer;
+    }
+
+    /// What the device did so far; all zero without one.
+    pub fn work(&self) -> WorkCounts {
+        let device = self.engine.device().and_then(|device| self.backends.get(device.id()));
+        device.map_or(WorkCounts::default(), Backend::counts)
+    }
+
+    /// Has the device measure the time of every node from now on. False if there is none, or none with a clock.
+    pub fn measure_device(&mut self) -> bool {
+        let device = self.engine.device().and_then(|device| self.backends.get_mut(device.id()));
+        let has_clock = device.is_some_and(Backend::measure);
+        self.device_times = has_clock.then(BTreeMap::new);
+        has_clock
+    }
+
+    /// The time per op on the device since [`Context::measure_device`] said yes.
+    pub fn device_times(&self) -> Option<&BTreeMap<OpKind, OpTime>> {
+        self.device_times.as_ref()
     }
 
     /// What the graph of a step is a function of: `n_tokens` tokens of which `n_out` need logits.
@@ -198,26 +228,58 @@ impl Context {
 
     /// Computes at most `n_batch` tokens and appends their logits.
     fn run(&mut self, tokens: &[BatchToken], observer: &mut dyn Observer) -> Result<(), EngineError> {
-        self.step.fill(&mut self.kv, tokens)?;
+        let filled = self.step.fill(&mut self.kv, tokens);
+        // Also if something fails from here on: a sequence keeps the page that it has got, so what was in the old one goes along.
+        for copy in &self.step.copies {
+            self.backends.copy_cells(copy.from, copy.to, copy.n_rows)?;
+        }
+        filled?;
         let params = self.params(tokens.len(), self.step.n_out(), graph_type(tokens));
         let Context { engine, backends, cache, step, logits, .. } = self;
         let (executable, is_new) = executable(engine, backends, cache, &params)?;
         if is_new {
             observer.graph_built(executable);
         }
-        for copy in &step.copies {
-            backends.copy_cells(copy.from, copy.to, copy.n_rows)?;
-        }
         executable.run(backends, &step.inputs(), observer)?;
         if step.n_out() == 0 {
-            return Ok(());
+            return self.take_times();
         }
         let mut rows = Vec::new();
         let target = if logits.is_empty() { &mut *logits } else { &mut rows };
         executable.read_output(backends, 0, target)?;
         logits.extend_from_slice(&rows);
+        self.take_times()
+    }
+
+    /// Adds what the device has measured in a step, if it measures.
+    fn take_times(&mut self) -> Result<(), EngineError> {
+        let (Some(times), Some(device)) = (&mut self.device_times, self.engine.device()) else {
+            return Ok(());
+        };
+        let id = device.id();
+        let measured = self.backends.enabled(id)?.take_times();
+        let measured = measured.map_err(|source| GraphError::on_backend("reading times", id, source))?;
+        measured.into_iter().for_each(|(op, time)| times.entry(op).or_default().add(time));
         Ok(())
     }
+}
+
+/// Refuses a context whose keys and values do not fit where they go.
+fn check_kv(
+    engine: &Engine,
+    cparams: &CParams,
+    asked_bytes: Option<usize>,
+    available_bytes: Option<usize>,
+) -> Result<(), EngineError> {
+    let (shape, n_layer) = (engine.model().kv_shape(cparams), engine.model().hparams.n_layer);
+    if asked_bytes.is_some() {
+        memory::check_kv(&shape, n_layer, None, asked_bytes)?;
+    }
+    memory::check_kv(&shape, n_layer - cparams.gpu_layers.min(n_layer), None, available_bytes)?;
+    let Some(device) = engine.device() else { return Ok(()) };
+    let weights_bytes = device.device().weights_bytes();
+    let budget_bytes = device.budget_bytes.map(|budget| budget.saturating_sub(weights_bytes));
+    memory::check_kv(&shape, cparams.gpu_layers, Some(device.id()), budget_bytes)
 }
 
 /// The graph of `params`, and whether it was built just now.

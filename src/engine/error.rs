@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::SampleError;
+use super::offload::{DeviceNeed, mib as exact_mib};
 use crate::error::Hint;
 use crate::gguf::GgufError;
-use crate::graph::GraphError;
+use crate::graph::{BackendError, BackendId, GraphError};
 use crate::kv::KvError;
 use crate::models::ModelError;
 use crate::text::{EncodeError, TemplateError, TokenizerError};
@@ -74,12 +75,43 @@ pub enum EngineError {
         /// What was asked for.
         got: usize,
     },
+    /// A device cannot be used as it should be.
+    #[error("{backend}: {what}: {source}")]
+    Device {
+        /// What was tried.
+        what: &'static str,
+        /// The device's backend.
+        backend: BackendId,
+        /// What it says.
+        source: Box<BackendError>,
+    },
+    /// The blocks that were asked for do not fit onto the device.
+    #[error(
+        "{gpu_layers} of {n_layer} layers on {backend}: expected at most {:.1} MiB, got {:.1} MiB: {need}",
+        exact_mib(*budget_bytes), exact_mib(need.total_bytes())
+    )]
+    OffloadTooBig {
+        /// The device's backend.
+        backend: BackendId,
+        /// Blocks asked for.
+        gpu_layers: usize,
+        /// Blocks of the model.
+        n_layer: usize,
+        /// What they need.
+        need: DeviceNeed,
+        /// What may be taken.
+        budget_bytes: usize,
+        /// Blocks that would fit.
+        n_fitting: usize,
+    },
     /// Keys and values of the context do not fit.
     #[error(
-        "context of {n_ctx} tokens: keys and values need {bytes} bytes ({} MiB): expected at most {} MiB",
-        mib(*bytes), mib(*budget_bytes as u128)
+        "context of {n_ctx} tokens: keys and values{} need {bytes} bytes ({} MiB): expected at most {} MiB",
+        place(*device), mib(*bytes), mib(*budget_bytes as u128)
     )]
     ContextTooBig {
+        /// The device on which they do not fit; `None` for the host.
+        device: Option<BackendId>,
         /// Tokens asked for.
         n_ctx: usize,
         /// What they need.
@@ -131,6 +163,10 @@ impl From<GraphError> for EngineError {
     }
 }
 
+fn place(device: Option<BackendId>) -> String {
+    device.map_or(String::new(), |device| format!(" on {device}"))
+}
+
 /// Whole MiB, rounded up.
 fn mib(bytes: u128) -> u128 {
     bytes.div_ceil(1 << 20)
@@ -146,6 +182,16 @@ impl Hint for EngineError {
             EngineError::Template(error) => error.hint(),
             EngineError::Encode(error) => error.hint(),
             EngineError::Graph(error) => error.hint(),
+            EngineError::Device { source, .. } => Some(source.hint().unwrap_or_else(|| {
+                "`minfer doctor` shows what is there; `--backend cpu` does without the device".to_string()
+            })),
+            EngineError::OffloadTooBig { n_fitting, .. } => Some(format!(
+                "{n_fitting} layers fit; a smaller context needs less; --gpu-memory allows more"
+            )),
+            EngineError::ContextTooBig { device: Some(_), .. } => Some(
+                "fewer layers on the device, a smaller context, or f16 keys and values needs less"
+                    .to_string(),
+            ),
             EngineError::ContextTooBig { .. } => {
                 Some("a smaller context, or f16 keys and values instead of f32, needs less".to_string())
             }

@@ -1,36 +1,54 @@
 //! Bringing a mapped file's pages in before the first token needs them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use memmap2::Mmap;
 
 use super::memory;
 use crate::gguf::make_resident;
-use crate::tensor::{TensorBytes, TensorMap};
+use crate::tensor::{Tensor, TensorBytes, TensorMap};
 
-/// Starts a thread that brings all mapped weights into memory, unless they would fill more than half of the memory
-/// that is free: then the pages that are used are worth more than those that are only near. The thread keeps the
-/// mappings alive and ends by itself; nothing depends on it.
-pub(super) fn start(tensors: &TensorMap) {
-    let maps = maps(tensors);
-    let n_bytes: usize = maps.iter().map(|map| map.len()).sum();
-    if maps.is_empty() || memory::available_bytes().is_none_or(|available| n_bytes > available / 2) {
+/// Bytes between two tensors up to which they are brought in together: less than it takes to start anew.
+const MAX_GAP: usize = 1 << 20;
+
+/// A part of a mapped file.
+#[derive(Debug)]
+struct Part {
+    map: Arc<Mmap>,
+    range: Range<usize>,
+}
+
+/// Starts a thread that brings the mapped weights that `is_needed` names into memory, unless they would fill more than
+/// half of the memory that is free: then the pages that are used are worth more than those that are only near. The thread
+/// keeps the mappings alive and ends by itself; nothing depends on it.
+pub(super) fn start(tensors: &TensorMap, is_needed: &dyn Fn(&str) -> bool) {
+    let parts = parts(tensors.iter().filter(|(name, _)| is_needed(name)).map(|(_, tensor)| tensor));
+    let n_bytes: usize = parts.iter().map(|part| part.range.len()).sum();
+    if parts.is_empty() || memory::available_bytes().is_none_or(|available| n_bytes > available / 2) {
         return;
     }
-    let touch = move || maps.iter().for_each(|map| make_resident(map));
+    let touch = move || parts.into_iter().for_each(|part| make_resident(&part.map, part.range));
     // Without the thread, pages come in when they are used.
     let _ = std::thread::Builder::new().name("minfer-prefetch".to_string()).spawn(touch);
 }
 
-/// The mappings of all tensors, each once.
-fn maps(tensors: &TensorMap) -> Vec<Arc<Mmap>> {
-    let mut maps: Vec<Arc<Mmap>> = Vec::new();
-    for (_, tensor) in tensors.iter() {
-        if let TensorBytes::Mapped { map, .. } = &tensor.bytes
-            && !maps.iter().any(|known| Arc::ptr_eq(known, map))
-        {
-            maps.push(map.clone());
+/// Where the mapped ones among `tensors` lie, in file order; neighbours are one part.
+fn parts<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for tensor in tensors {
+        if let TensorBytes::Mapped { map, range } = &tensor.bytes {
+            parts.push(Part { map: map.clone(), range: range.clone() });
         }
     }
-    maps
+    parts.sort_by_key(|part| (Arc::as_ptr(&part.map), part.range.start));
+    parts.dedup_by(|next, last| {
+        let near =
+            Arc::ptr_eq(&next.map, &last.map) && next.range.start <= last.range.end.saturating_add(MAX_GAP);
+        if near {
+            last.range.end = last.range.end.max(next.range.end);
+        }
+        near
+    });
+    parts
 }

@@ -2,6 +2,23 @@
 
 use std::time::Duration;
 
+/// Number and time of all nodes of one op.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OpTime {
+    /// Nodes that ran.
+    pub n: u64,
+    /// Their time together.
+    pub total: Duration,
+}
+
+impl OpTime {
+    /// Adds a node.
+    pub fn add(&mut self, time: Duration) {
+        self.n += 1;
+        self.total += time;
+    }
+}
+
 /// How long the parts of an answer took.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Timings {

@@ -1,15 +1,18 @@
 //! Bringing a mapped file into memory before it is needed.
 
+use std::ops::Range;
+
 use memmap2::Mmap;
 
-/// Brings the bytes of `map` into memory, where possible into huge pages; a system that cannot will bring them in when they are used.
+/// Brings the bytes `range` of `map` into memory, where possible into huge pages; a system that cannot will bring them in when they are used.
 ///
 /// Walking through small pages, a processor spends a good part of its time on translating addresses. So every whole huge page of the
-/// mapping is copied to anonymous memory, which then takes the place of the file's pages. This needs as much free memory as the file is
+/// range is copied to anonymous memory, which then takes the place of the file's pages. This needs as much free memory as the range is
 /// long, until the system has use for the pages that it keeps of the file. The bytes are the same at any time, so others may read them
 /// meanwhile.
-pub fn make_resident(map: &Mmap) {
-    imp::make_resident(map);
+pub fn make_resident(map: &Mmap, range: Range<usize>) {
+    let end = range.end.min(map.len());
+    imp::make_resident(map, range.start.min(end)..end);
 }
 
 #[cfg(target_os = "linux")]
@@ -26,14 +29,14 @@ mod imp {
     /// Bytes that are exchanged at once.
     const PORTION: usize = 8 * HUGE;
 
-    pub(super) fn make_resident(map: &Mmap) {
-        let whole = if has_huge_pages() { huge_range(map) } else { 0..0 };
+    pub(super) fn make_resident(map: &Mmap, range: Range<usize>) {
+        let whole = if has_huge_pages() { huge_range(map, &range) } else { 0..0 };
         for start in whole.clone().step_by(PORTION) {
             if exchange(map, start..whole.end.min(start + PORTION)).is_none() {
                 break;
             }
         }
-        let _ = map.advise(Advice::PopulateRead);
+        let _ = map.advise_range(Advice::PopulateRead, range.start, range.len());
     }
 
     /// True if the system gives huge pages to a program that asks for them.
@@ -42,10 +45,10 @@ mod imp {
             .is_ok_and(|modes| !modes.contains("[never]"))
     }
 
-    /// The part of the mapping that whole huge pages cover.
-    fn huge_range(map: &Mmap) -> Range<usize> {
-        let first = map.as_ptr().align_offset(HUGE).min(map.len());
-        first..first + (map.len() - first) / HUGE * HUGE
+    /// The part of a range of the mapping that whole huge pages cover.
+    fn huge_range(map: &Mmap, range: &Range<usize>) -> Range<usize> {
+        let first = range.start + map[range.clone()].as_ptr().align_offset(HUGE).min(range.len());
+        first..first + (range.end - first) / HUGE * HUGE
     }
 
     /// Puts a copy of `portion`, whole huge pages of the mapping, in its place; `None` if the system has not enough memory.
@@ -120,14 +123,14 @@ mod imp {
 
 #[cfg(all(unix, not(target_os = "linux")))]
 mod imp {
-    pub(super) fn make_resident(map: &memmap2::Mmap) {
-        let _ = map.advise(memmap2::Advice::WillNeed);
+    pub(super) fn make_resident(map: &memmap2::Mmap, range: std::ops::Range<usize>) {
+        let _ = map.advise_range(memmap2::Advice::WillNeed, range.start, range.len());
     }
 }
 
 #[cfg(not(unix))]
 mod imp {
-    pub(super) fn make_resident(_: &memmap2::Mmap) {}
+    pub(super) fn make_resident(_: &memmap2::Mmap, _: std::ops::Range<usize>) {}
 }
 
 #[cfg(test)]
@@ -143,9 +146,9 @@ mod tests {
         let file = std::fs::File::open(&path).expect("the file exists");
         // SAFETY: nobody writes to the file.
         let map = unsafe { Mmap::map(&file) }.expect("the file can be mapped");
-        make_resident(&map);
+        make_resident(&map, 5_000_001..31_234_567);
         assert!(map[..] == bytes[..]);
-        make_resident(&map);
+        make_resident(&map, 0..usize::MAX);
         assert!(map[..] == bytes[..]);
         std::fs::remove_file(&path).expect("the file exists");
     }

@@ -146,6 +146,19 @@ pub struct WorkCounts {
     pub downloaded_bytes: u64,
 }
 
+impl WorkCounts {
+    /// What was done after `earlier`, counts of the same backend.
+    pub fn since(self, earlier: WorkCounts) -> WorkCounts {
+        WorkCounts {
+            dispatches: self.dispatches - earlier.dispatches,
+            submissions: self.submissions - earlier.submissions,
+            weights_read_bytes: self.weights_read_bytes - earlier.weights_read_bytes,
+            uploaded_bytes: self.uploaded_bytes - earlier.uploaded_bytes,
+            downloaded_bytes: self.downloaded_bytes - earlier.downloaded_bytes,
+        }
+    }
+}
+
 /// An execution engine: a buffer pool, KV regions, a table of kernels, resident weights.
 ///
 /// A backend's identity, names and priority live in the registry. Nothing here falls back: a call that the backend

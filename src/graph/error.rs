@@ -203,6 +203,20 @@ impl GraphError {
     }
 }
 
+impl Hint for BackendError {
+    fn hint(&self) -> Option<String> {
+        match self {
+            BackendError::DeviceLost { .. } => Some(
+                "start again; should it happen often, `--backend cpu` does without the device".to_owned(),
+            ),
+            BackendError::OutOfMemory { .. } => Some(
+                "fewer layers on the device, or a smaller context or prefill batch, needs less".to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
+
 impl Hint for GraphError {
     fn hint(&self) -> Option<String> {
         match self {
@@ -216,6 +230,9 @@ impl Hint for GraphError {
             GraphError::KvChanged { .. } => {
                 Some("keys and values do not move: start a new context to change its settings".to_owned())
             }
+            GraphError::AtNode { source, .. }
+            | GraphError::Allocate { source, .. }
+            | GraphError::Backend { source, .. } => source.hint(),
             _ => None,
         }
     }

@@ -7,8 +7,8 @@ use super::liveness::value_bytes;
 use super::set::Lease;
 use super::{
     BackendId, BackendSet, Census, Graph, GraphError, InputKind, Inputs, KvShape, Liveness, Node, NodeCall,
-    NodeId, NodeValue, Observer, Op, Operand, Place, Plan, Policy, Role, Schedule, Slot, Split, Stage,
-    Storage, ValueCopy, assign, fuse, verify,
+    NodeId, NodeSources, NodeValue, Observer, Op, Operand, Place, Plan, Policy, Role, Schedule, Slot, Split,
+    Stage, Storage, ValueCopy, assign, fuse, verify,
 };
 
 /// A graph with backends, fused nodes, buffers, splits and copies; it runs any number of times. Dropping it gives its
@@ -129,8 +129,8 @@ impl Executable {
             let backend = set.enabled(split.backend)?;
             for call in &self.calls[split.nodes.clone()] {
                 let node = self.graph.node(call.node);
-                observer.node_start(node);
                 let srcs = &self.operands[call.srcs.clone()];
+                observer.node_start(node, &mut NodeSources::new(backend, srcs));
                 let done = backend.execute_node(&NodeCall { node, srcs, out: call.out });
                 done.map_err(|source| GraphError::at_node(node, split.backend, source))?;
                 observer.node_end(node, &mut NodeValue::new(backend, call.out));

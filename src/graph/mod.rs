@@ -49,7 +49,7 @@ pub use fusion::fuse;
 pub use inputs::Inputs;
 pub use liveness::{Liveness, Role, Root};
 pub use node::{BackendId, Graph, Node, NodeId, NodeMeta, TensorSpec, WeightRef};
-pub use observer::{NodeValue, Observer};
+pub use observer::{NodeSources, NodeValue, Observer};
 pub use ops::*;
 pub use params::{CParams, GraphParams, GraphType, KvFormat, PAGE_TOKENS};
 pub use registry::{Availability, BuiltBackend, FenceError, KnownBackend, OpenDevice, Registry};

@@ -17,14 +17,44 @@ pub trait Observer {
     /// A value has been copied to another backend.
     fn copied(&mut self, _copy: &ValueCopy) {}
 
-    /// A node is about to be handed to its backend.
-    fn node_start(&mut self, _node: &Node) {}
+    /// A node is about to be handed to its backend, which has its sources ready.
+    fn node_start(&mut self, _node: &Node, _sources: &mut NodeSources<'_>) {}
 
     /// A node has been handed to its backend. `value` is its result until the next node runs.
     fn node_end(&mut self, _node: &Node, _value: &mut NodeValue<'_>) {}
 }
 
 impl Observer for () {}
+
+/// The sources of the node that runs next. An in-place node overwrites one of them.
+pub struct NodeSources<'a> {
+    backend: &'a mut dyn Backend,
+    operands: &'a [Operand],
+}
+
+impl<'a> NodeSources<'a> {
+    pub(crate) fn new(backend: &'a mut dyn Backend, operands: &'a [Operand]) -> NodeSources<'a> {
+        NodeSources { backend, operands }
+    }
+
+    /// Shapes, types and places, in the order of the node's sources.
+    pub fn operands(&self) -> &'a [Operand] {
+        self.operands
+    }
+
+    /// Reads the bytes of source `index` into `out`, which takes their length. False if there is no such source, or it lies in KV
+    /// regions. Waits for the backend.
+    pub fn read(&mut self, index: usize, out: &mut Vec<u8>) -> Result<bool, BackendError> {
+        match self.operands.get(index) {
+            Some(Operand { slot: Slot::Buffer { id, offset_bytes }, shape, dtype }) => {
+                out.resize(dtype.bytes_for(shape.n_elems()).unwrap_or(0), 0);
+                self.backend.read(*id, *offset_bytes, out)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
 
 /// The result of the node that ran last.
 pub struct NodeValue<'a> {

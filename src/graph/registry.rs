@@ -43,7 +43,7 @@ impl KnownBackend {
         aliases: &["mps"],
         label: "Metal",
         priority: 300,
-        absent: "it needs macOS and a build with a Metal backend",
+        absent: "it needs macOS and a build with the feature `gpu`",
     };
     /// NVIDIA's GPU interface.
     pub const CUDA: KnownBackend = KnownBackend {
@@ -52,7 +52,7 @@ impl KnownBackend {
         aliases: &["nvidia"],
         label: "CUDA",
         priority: 200,
-        absent: "it needs a build with a CUDA backend",
+        absent: "it needs a build with a CUDA backend; NVIDIA cards run through Vulkan too",
     };
     /// Khronos' GPU interface.
     pub const VULKAN: KnownBackend = KnownBackend {
@@ -61,7 +61,7 @@ impl KnownBackend {
         aliases: &["vk"],
         label: "Vulkan",
         priority: 150,
-        absent: "it needs a build with a Vulkan backend",
+        absent: "it needs Linux or Windows and a build with the feature `gpu`",
     };
 
     /// Every backend that minfer knows, by id.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Backend, BackendId, BufferId, GraphError, KvShape};
+use super::{Backend, BackendId, BufferId, FusedOp, GraphError, KvShape};
 
 /// Backend instances by id, with their memory budgets and the keys and values that they hold.
 ///
@@ -12,6 +12,7 @@ use super::{Backend, BackendId, BufferId, GraphError, KvShape};
 #[derive(Default)]
 pub struct BackendSet {
     members: Vec<Member>,
+    refuses_fusions: bool,
     kv: BTreeMap<u32, (BackendId, KvShape)>,
 }
 
@@ -63,6 +64,16 @@ impl BackendSet {
         if let Some(member) = self.member_mut(id) {
             member.budget_bytes = Some(bytes);
         }
+    }
+
+    /// Has the fusion pass make nothing from now on: what it would make is going to be compared with this.
+    pub fn refuse_fusions(&mut self) {
+        self.refuses_fusions = true;
+    }
+
+    /// Whether the fusion pass may produce `fused` for nodes of `id`.
+    pub(crate) fn fuses(&self, id: BackendId, fused: FusedOp) -> bool {
+        !self.refuses_fusions && self.get(id).is_some_and(|backend| backend.supports_fused(fused))
     }
 
     /// The backend `id`, if it is enabled.

@@ -16,6 +16,12 @@ pub struct Linear {
     pub bias: Option<WeightRef>,
 }
 
+impl Linear {
+    fn all(&self) -> impl Iterator<Item = &WeightRef> {
+        std::iter::once(&self.weight).chain(&self.bias)
+    }
+}
+
 /// Weights of one transformer block.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LayerWeights {
@@ -39,6 +45,26 @@ pub struct LayerWeights {
     pub ffn_up: Linear,
     /// `[n_ff, n_embd]`.
     pub ffn_down: Linear,
+}
+
+impl LayerWeights {
+    /// Every weight of the block.
+    pub fn all(&self) -> Vec<&WeightRef> {
+        let LayerWeights { attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down, .. } = self;
+        let linears = [attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down];
+        let mut all = vec![&self.attn_norm, &self.ffn_norm];
+        all.extend(linears.into_iter().flat_map(Linear::all));
+        all.extend(self.qk_norms.iter().flat_map(|(q_norm, k_norm)| [q_norm, k_norm]));
+        all
+    }
+
+    /// The matrices that a fused decode kernel reads one after the other: those of Q, K and V, and those of gate and up.
+    pub fn groups(&self) -> [Vec<&WeightRef>; 2] {
+        [
+            vec![&self.attn_q.weight, &self.attn_k.weight, &self.attn_v.weight],
+            vec![&self.ffn_gate.weight, &self.ffn_up.weight],
+        ]
+    }
 }
 
 /// All weights of a model.
@@ -75,6 +101,13 @@ impl Weights {
         let layers = (0..n_layer).map(|il| find.layer(il, hparams)).collect::<Result<_, _>>()?;
         let output_norm = find.vector("output_norm.weight", n_embd)?;
         Ok(Weights { token_embd, layers, output_norm, output, rope_freqs })
+    }
+
+    /// Every weight of embedding, final norm and head; the embedding table once, though a tied head reads it too.
+    pub fn around_blocks(&self) -> Vec<&WeightRef> {
+        let mut all = vec![&self.token_embd, &self.output_norm];
+        all.extend(self.output.all().filter(|weight| weight.name != self.token_embd.name));
+        all
     }
 
     /// True if the head is the embedding table.

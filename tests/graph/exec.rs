@@ -117,7 +117,13 @@ impl Observer for Log {
         self.lines.push(format!("copied {} {} -> {}: {} bytes", copy.value, copy.from, copy.to, copy.bytes));
     }
 
-    fn node_start(&mut self, node: &Node) {
+    fn node_start(&mut self, node: &Node, sources: &mut NodeSources<'_>) {
+        let mut bytes = Vec::new();
+        for (index, operand) in sources.operands().iter().enumerate() {
+            assert!(sources.read(index, &mut bytes).unwrap());
+            assert_eq!(bytes.len(), operand.shape.n_elems() * 4);
+        }
+        assert!(!sources.read(sources.operands().len(), &mut bytes).unwrap());
         self.lines.push(node.name.clone());
     }
 

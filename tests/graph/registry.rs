@@ -61,6 +61,37 @@ fn naming_removes_never_adds_and_keeps_the_cpu() {
     assert_eq!(registry().fence(Some("cpu")), Ok(BackendId::CPU.bit()));
 }
 
+/// A build with a real Metal device and a software one for Vulkan.
+fn with_software() -> Registry {
+    let software = || Availability::OnlyNamed("the only device is software".to_owned());
+    Registry::new(vec![
+        built(KnownBackend::CPU, here),
+        built(KnownBackend::METAL, here),
+        built(KnownBackend::VULKAN, software),
+    ])
+}
+
+#[test]
+fn a_software_device_is_used_only_if_its_backend_is_named() {
+    let (cpu, metal, vulkan) = (BackendId::CPU.bit(), BackendId::METAL.bit(), BackendId::VULKAN.bit());
+    assert_eq!(with_software().fence(None), Ok(cpu | metal));
+    assert_eq!(with_software().fence(Some("")), Ok(cpu | metal));
+    assert_eq!(with_software().fence(Some("vulkan")), Ok(cpu | vulkan));
+    assert_eq!(with_software().fence(Some("vulkan,metal")), Ok(cpu | metal | vulkan));
+    let mut switched_off = with_software();
+    switched_off.switch_off(BackendId::VULKAN, "MINFER_DISABLE_VULKAN is set");
+    assert!(matches!(switched_off.fence(Some("vulkan")), Err(FenceError::NotAvailable { .. })));
+}
+
+#[test]
+fn a_missing_backend_names_what_a_build_needs_for_it() {
+    let cpu_only = Registry::new(vec![built(KnownBackend::CPU, here)]);
+    for (name, parts) in [("metal", ["macOS", "`gpu`"]), ("vulkan", ["Linux or Windows", "`gpu`"])] {
+        let text = cpu_only.fence(Some(name)).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+}
+
 #[test]
 fn an_unknown_name_is_refused_with_the_names_there_are() {
     let error = registry().fence(Some("cpu,rocm")).unwrap_err();

@@ -47,14 +47,19 @@ impl Target {
 
     /// A device with its backend; `None` for the CPU.
     pub(crate) fn device(built: &BuiltBackend) -> Option<Target> {
-        let open = built.open?;
+        Target::device_with_groups(built, &[])
+    }
+
+    /// [`Target::device`], with weights that are to lie one after the other.
+    pub(crate) fn device_with_groups(built: &BuiltBackend, groups: &[Vec<String>]) -> Option<Target> {
+        let (open, groups) = (built.open?, groups.to_vec());
         // Opened once for all cases, so that no kernel is compiled twice.
         static KEPT: OnceLock<Arc<dyn Device>> = OnceLock::new();
         KEPT.get_or_init(|| open_device(open));
         let make = move |weights: Arc<TensorMap>| {
             let device = open_device(open);
             let names = weights.iter().map(|(name, _)| name.to_owned()).collect();
-            device.upload(&weights, &names, &[]).expect("the weights fit");
+            device.upload(&weights, &names, &groups).expect("the weights fit");
             device.backend().expect("the device works")
         };
         Some(Target { name: built.known.label.to_owned(), id: built.known.id, make: Box::new(make) })
@@ -170,7 +175,17 @@ impl Case {
     }
 
     /// The result on every backend.
-    pub(crate) fn run(mut self, result: NodeId, positions: &[i32]) -> Vec<(String, Vec<f32>)> {
+    pub(crate) fn run(self, result: NodeId, positions: &[i32]) -> Vec<(String, Vec<f32>)> {
+        self.run_on(targets(), result, positions)
+    }
+
+    /// The result on these backends.
+    pub(crate) fn run_on(
+        mut self,
+        targets: Vec<Target>,
+        result: NodeId,
+        positions: &[i32],
+    ) -> Vec<(String, Vec<f32>)> {
         self.builder.output(result);
         let graph = self.builder.finish().unwrap();
         let weights = Arc::new(self.weights);
@@ -184,6 +199,6 @@ impl Case {
             executable.read_output(&mut set, 0, &mut got).unwrap();
             (target.name, got)
         };
-        targets().into_iter().map(run_on).collect()
+        targets.into_iter().map(run_on).collect()
     }
 }

@@ -7,6 +7,10 @@
 
 mod attention_contract;
 mod cases;
+#[cfg(feature = "gpu")]
+mod device_fusions;
+#[cfg(feature = "gpu")]
+mod device_products;
 mod errors;
 mod harness;
 mod sharing;

@@ -1,6 +1,8 @@
 //! What several tests share: reference files, models, and the arithmetic of comparing distributions.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod fake_device;
+
 use std::path::{Path, PathBuf};
 
 use minfer::engine::{Batch, Context, ContextOptions, Engine, EngineOptions, log_sum_exp};

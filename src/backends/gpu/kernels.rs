@@ -36,6 +36,7 @@ static TABLE: &[Kernel] = &[
     row(OpKind::RmsNorm, f32_result, ops::rms_norm::launch),
     row(OpKind::QkNorm, f32_result, ops::rms_norm::launch_heads),
     row(OpKind::MatMul, f32_result, ops::mat_mul::launch),
+    row(OpKind::MatMulAdd, f32_result, ops::mat_mul_add::launch),
     row(OpKind::GetRows, f32_result, ops::get_rows::launch),
     row(OpKind::RoPE, f32_result, ops::rope::launch),
     row(OpKind::Attn, ops::attn::accepts, ops::attn::launch),
@@ -46,6 +47,10 @@ static TABLE: &[Kernel] = &[
     nothing_to_do(OpKind::Reshape),
     row(OpKind::Permute, f32_result, ops::permute::launch),
     row(OpKind::BatchMatMul, f32_result, ops::batch_mat_mul::launch),
+    row(OpKind::FusedQKV, f32_result, ops::fused_qkv::launch),
+    row(OpKind::QkvBiasRopeStore, ops::epilogue::accepts, ops::epilogue::launch),
+    row(OpKind::FusedQkvNorm, ops::epilogue::accepts, ops::epilogue::launch),
+    row(OpKind::FusedFFN, f32_result, ops::fused_ffn::launch),
 ];
 
 fn f32_result(_: &Op, dtype: DType) -> bool {

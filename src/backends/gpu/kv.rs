@@ -10,9 +10,6 @@ use super::device::Gpu;
 use super::pool::USAGE;
 use crate::graph::{BackendError, KvFormat, KvShape, PAGE_TOKENS};
 
-/// Elements of a Q8_0 block.
-pub(super) const BLOCK_ELEMS: usize = 32;
-
 /// The regions of one layer.
 pub(super) struct KvLayer {
     pub(super) shape: KvShape,

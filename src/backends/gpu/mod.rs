@@ -19,6 +19,9 @@ mod tables;
 mod transfer;
 mod weights;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 mod available;
 
 use super::EngineError;
-use crate::graph::{KvShape, PAGE_TOKENS};
+use crate::graph::{BackendId, KvShape, PAGE_TOKENS};
 
 pub use available::available_bytes;
 
@@ -26,17 +26,19 @@ pub(super) fn kv_bytes(shape: &KvShape, n_layer: usize) -> u128 {
     [shape.n_cells, row_elems, elem_bytes, n_layer].into_iter().map(|n| n as u128).product()
 }
 
-/// Refuses a context whose keys and values do not fit into the budget, or whose cells the graph cannot number.
+/// Refuses a context whose keys and values of `n_layer` layers do not fit into the budget of the host or of a device, or whose
+/// cells the graph cannot number.
 pub(super) fn check_kv(
     shape: &KvShape,
     n_layer: usize,
+    device: Option<BackendId>,
     budget_bytes: Option<usize>,
 ) -> Result<(), EngineError> {
     let bytes = kv_bytes(shape, n_layer);
     // An allocation cannot be larger than an isize, whatever the budget.
     let budget_bytes = budget_bytes.unwrap_or(usize::MAX).min(isize::MAX as usize);
     if bytes > budget_bytes as u128 {
-        return Err(EngineError::ContextTooBig { n_ctx: shape.n_cells, bytes, budget_bytes });
+        return Err(EngineError::ContextTooBig { device, n_ctx: shape.n_cells, bytes, budget_bytes });
     }
     // Cells and positions are i32 in the graph.
     let longest = i32::MAX as usize / PAGE_TOKENS * PAGE_TOKENS;
@@ -64,22 +66,22 @@ mod tests {
     #[test]
     fn a_context_beyond_memory_or_the_index_range_is_refused() {
         let shape = |n_cells| KvShape { n_cells, k_row_elems: 128, v_row_elems: 128, format: KvFormat::F16 };
-        let error = check_kv(&shape(1_000_000_000_000), 24, Some(1 << 34)).expect_err("too long");
+        let error = check_kv(&shape(1_000_000_000_000), 24, None, Some(1 << 34)).expect_err("too long");
         assert!(error.to_string().contains("need 12288000000000000 bytes"), "{error}");
         let empty = KvShape { n_cells: 1 << 31, k_row_elems: 0, v_row_elems: 0, format: KvFormat::F16 };
-        assert!(check_kv(&empty, 24, None).is_err());
+        assert!(check_kv(&empty, 24, None, None).is_err());
     }
 
     #[test]
     fn a_refused_context_says_what_it_needs_and_what_there_is() {
         let shape = KvShape { n_cells: 4096, k_row_elems: 128, v_row_elems: 128, format: KvFormat::F16 };
         assert_eq!(kv_bytes(&shape, 24), 50_331_648);
-        assert!(check_kv(&shape, 24, Some(50_331_648)).is_ok());
-        let error = check_kv(&shape, 24, Some(20 << 20)).expect_err("too big");
+        assert!(check_kv(&shape, 24, None, Some(50_331_648)).is_ok());
+        let error = check_kv(&shape, 24, None, Some(20 << 20)).expect_err("too big");
         let text =
             "context of 4096 tokens: keys and values need 50331648 bytes (48 MiB): expected at most 20 MiB";
         assert_eq!(error.to_string(), text);
         let huge = KvShape { n_cells: 1 << 30, k_row_elems: 1 << 30, v_row_elems: 1 << 30, ..shape };
-        assert!(check_kv(&huge, 1 << 20, None).is_err());
+        assert!(check_kv(&huge, 1 << 20, None, None).is_err());
     }
 }

@@ -58,8 +58,8 @@ pub fn fuse(graph: &mut Graph, set: &BackendSet) -> Vec<NodeId> {
     let mut found = Vec::new();
     let readers = Readers::of(graph);
     for node in &graph.nodes {
-        let Some(backend) = node.backend.and_then(|id| set.get(id)) else { continue };
-        let claimed = RULES.iter().filter(|rule| backend.supports_fused(rule.makes));
+        let Some(backend) = node.backend else { continue };
+        let claimed = RULES.iter().filter(|rule| set.fuses(backend, rule.makes));
         if let Some(rewrite) = claimed.into_iter().find_map(|rule| (rule.find)(&readers, node)) {
             found.push((node.id, rewrite));
         }

@@ -17,9 +17,13 @@ pub(crate) fn check() {
     }
 }
 
-/// A matrix of reasonable size: arbitrary bits, with the fields that are f16 scales made small numbers.
 fn weight_of(dtype: DType) -> Tensor {
-    let shape = Shape::d2(N_IN, N_OUT);
+    weight(dtype, N_IN, N_OUT)
+}
+
+/// A matrix `[n_in, n_out]` of reasonable size: arbitrary numbers or blocks.
+pub(crate) fn weight(dtype: DType, n_in: usize, n_out: usize) -> Tensor {
+    let shape = Shape::d2(n_in, n_out);
     let bytes = match dtype {
         DType::F32 => bytemuck::cast_slice(&values(shape.n_elems(), 7)).to_vec(),
         DType::F16 => values(shape.n_elems(), 7).iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect(),

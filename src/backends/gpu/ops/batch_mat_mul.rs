@@ -2,7 +2,7 @@
 
 use super::{BackendError, GRID, Launch, PipelineKey, Shader, read, write};
 
-static SHADER: Shader = Shader {
+pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "batch_mat_mul",
     source: include_str!("batch_mat_mul.wgsl"),
     snippets: &[GRID],

@@ -18,13 +18,15 @@ const fn of_one(name: &'static str, snippets: &'static [&'static str]) -> Shader
 
 const ONE: &str = "fn b_load(i: u32) -> f32 { return 0.0; }\n";
 
-static ADD: Shader = of_two("add", &[GRID, "fn combine(a: f32, b: f32) -> f32 { return a + b; }\n"]);
-static MUL: Shader = of_two("mul", &[GRID, "fn combine(a: f32, b: f32) -> f32 { return a * b; }\n"]);
-static SWIGLU: Shader =
+pub(in crate::backends::gpu) static ADD: Shader =
+    of_two("add", &[GRID, "fn combine(a: f32, b: f32) -> f32 { return a + b; }\n"]);
+pub(in crate::backends::gpu) static MUL: Shader =
+    of_two("mul", &[GRID, "fn combine(a: f32, b: f32) -> f32 { return a * b; }\n"]);
+pub(in crate::backends::gpu) static SWIGLU: Shader =
     of_two("swiglu", &[GRID, ACTIVATION, "fn combine(a: f32, b: f32) -> f32 { return swiglu(a, b); }\n"]);
-static SCALE: Shader =
+pub(in crate::backends::gpu) static SCALE: Shader =
     of_one("scale", &[GRID, ONE, "fn combine(a: f32, b: f32) -> f32 { return a * FACTOR; }\n"]);
-static SILU: Shader =
+pub(in crate::backends::gpu) static SILU: Shader =
     of_one("silu", &[GRID, ONE, ACTIVATION, "fn combine(a: f32, b: f32) -> f32 { return silu(a); }\n"]);
 
 pub(in crate::backends::gpu) fn add(launch: &mut Launch<'_>) -> Result<(), BackendError> {

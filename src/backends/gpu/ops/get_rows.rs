@@ -2,7 +2,7 @@
 
 use super::{BackendError, Bound, Dispatch, GRID, Launch, PipelineKey, Shader, read, write};
 
-static OF_WEIGHT: Shader = Shader {
+pub(in crate::backends::gpu) static OF_WEIGHT: Shader = Shader {
     name: "get_rows_weight",
     source: include_str!("get_rows_weight.wgsl"),
     snippets: &[GRID],
@@ -11,7 +11,7 @@ static OF_WEIGHT: Shader = Shader {
     params: &["n_lines", "first_row", "part_row", "n_rows", "n_all", "nan"],
 };
 
-static OF_VALUE: Shader = Shader {
+pub(in crate::backends::gpu) static OF_VALUE: Shader = Shader {
     name: "get_rows_value",
     source: include_str!("get_rows_value.wgsl"),
     snippets: &[GRID],

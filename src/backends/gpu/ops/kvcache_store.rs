@@ -1,6 +1,8 @@
 //! KvcacheStore: new keys and values into the layer's regions.
 
-use super::{BackendError, Binding, Bound, GRID, Launch, Op, PipelineKey, Shader, payload, read, write};
+use super::{
+    BackendError, Binding, Bound, GRID, HALVES, Launch, Op, PipelineKey, Shader, payload, read, write,
+};
 use crate::graph::KvFormat;
 use crate::tensor::DType;
 
@@ -19,11 +21,10 @@ const fn shader(name: &'static str, snippets: &'static [&'static str]) -> Shader
     }
 }
 
-static F32: Shader = shader("kvcache_store_f32", &[GRID, include_str!("../wgsl/store_f32.wgsl")]);
-static F16: Shader = shader(
-    "kvcache_store_f16",
-    &[GRID, include_str!("../wgsl/halves.wgsl"), include_str!("../wgsl/store_f16.wgsl")],
-);
+pub(in crate::backends::gpu) static F32: Shader =
+    shader("kvcache_store_f32", &[GRID, include_str!("../wgsl/store_f32.wgsl")]);
+pub(in crate::backends::gpu) static F16: Shader =
+    shader("kvcache_store_f16", &[GRID, HALVES, include_str!("../wgsl/store_f16.wgsl")]);
 
 /// Elements that are stored together; rows are multiples of it.
 pub(in crate::backends::gpu) fn unit_elems(format: KvFormat) -> usize {

@@ -3,11 +3,15 @@
 pub(super) mod attn;
 pub(super) mod batch_mat_mul;
 pub(super) mod elementwise;
+pub(super) mod epilogue;
+pub(super) mod fused_ffn;
+pub(super) mod fused_qkv;
 pub(super) mod get_rows;
 pub(super) mod kvcache_store;
 pub(super) mod mat_mul;
+pub(super) mod mat_mul_add;
 pub(super) mod permute;
-mod product;
+pub(super) mod product;
 pub(super) mod rms_norm;
 pub(super) mod rope;
 pub(super) mod softmax;
@@ -21,6 +25,7 @@ use crate::graph::{BackendError, Op};
 const GRID: &str = include_str!("../wgsl/grid.wgsl");
 const ACTIVATION: &str = include_str!("../wgsl/activation.wgsl");
 const RMS: &str = include_str!("../wgsl/rms.wgsl");
+const HALVES: &str = include_str!("../wgsl/halves.wgsl");
 const ROTATION: &str = include_str!("../wgsl/rotation.wgsl");
 
 /// The payload of the node, or an error if the kernel table sent a node of another op here.

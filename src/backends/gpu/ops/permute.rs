@@ -2,7 +2,7 @@
 
 use super::{BackendError, GRID, Launch, Op, PipelineKey, Shader, payload, read, write};
 
-static SHADER: Shader = Shader {
+pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "permute",
     source: include_str!("permute.wgsl"),
     snippets: &[GRID],

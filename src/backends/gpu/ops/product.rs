@@ -6,6 +6,7 @@ use super::{
     ACTIVATION, BackendError, Binding, Bound, Dispatch, GRID, Launch, PipelineKey, RMS, Shader, read, write,
 };
 use crate::backends::gpu::weights::Resident;
+use crate::graph::RmsNorm;
 use crate::tensor::DType;
 
 /// Most tokens that the kernel for few of them takes.
@@ -14,7 +15,7 @@ const MAX_FEW: usize = 8;
 const FEW_ROWS: usize = 8;
 const TILE: usize = 64;
 
-static FEW: Shader = Shader {
+pub(in crate::backends::gpu) static FEW: Shader = Shader {
     name: "matvec",
     source: include_str!("matvec.wgsl"),
     snippets: &[GRID, ACTIVATION, RMS],
@@ -23,7 +24,7 @@ static FEW: Shader = Shader {
     params: PARAMS,
 };
 
-static MANY: Shader = Shader {
+pub(in crate::backends::gpu) static MANY: Shader = Shader {
     name: "matmul",
     source: include_str!("matmul.wgsl"),
     snippets: &[GRID],
@@ -90,6 +91,18 @@ impl<'a> Product<'a> {
         let (x, out, out_stride) = (launch.src(0)?, launch.out()?, launch.call.out.shape.row_len());
         Ok(Product { x, n_in, n_cols, out, out_stride, norm: None, residual: None, gated: false })
     }
+
+    /// The product of source 0 after `norm`, whose weight is the node's first, and the matrices that follow it.
+    pub(super) fn normed(
+        launch: &Launch<'a>,
+        norm: Option<&RmsNorm>,
+    ) -> Result<(Product<'a>, Vec<Arc<Resident>>), BackendError> {
+        launch.expect_apart(0)?;
+        let norm = norm.map(|norm| Ok((launch.vector(0)?, norm.eps))).transpose()?;
+        let matrices = usize::from(norm.is_some())..launch.call.node.meta.weights.len();
+        let matrices = matrices.map(|index| launch.weight(index)).collect::<Result<_, _>>()?;
+        Ok((Product { norm, ..Product::of(launch)? }, matrices))
+    }
 }
 
 /// Records the product with `matrices`, whose rows are taken one after the other.
@@ -114,11 +127,12 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The rows of all matrices, joined where they lie one after the other.
+/// Whether all rows lie one after the other and have one type.
 pub(super) fn is_contiguous(matrices: &[Arc<Resident>]) -> bool {
     contiguous(matrices).len() == 1
 }
 
+/// The rows of all matrices, joined where they lie one after the other.
 fn contiguous(matrices: &[Arc<Resident>]) -> Vec<Rows> {
     let mut all: Vec<Rows> = Vec::new();
     let mut out_row = 0;

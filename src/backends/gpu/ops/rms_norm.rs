@@ -2,7 +2,7 @@
 
 use super::{BackendError, Dispatch, GRID, Launch, Op, PipelineKey, RMS, Shader, payload, read, write};
 
-static SHADER: Shader = Shader {
+pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "rms_norm",
     source: include_str!("rms_norm.wgsl"),
     snippets: &[GRID, RMS],

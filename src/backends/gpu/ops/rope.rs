@@ -4,7 +4,7 @@ use super::{BackendError, Bound, GRID, Launch, Op, PipelineKey, ROTATION, Shader
 use crate::backends::gpu::transfer;
 use crate::graph::{RoPE, RopeStyle};
 
-static SHADER: Shader = Shader {
+pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "rope",
     source: include_str!("rope.wgsl"),
     snippets: &[GRID, ROTATION],

@@ -2,7 +2,7 @@
 
 use super::{BackendError, Dispatch, GRID, Launch, Op, PipelineKey, Shader, payload, read, write};
 
-static SHADER: Shader = Shader {
+pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "softmax",
     source: include_str!("softmax.wgsl"),
     snippets: &[GRID],
