@@ -58,12 +58,14 @@ const fn shader(name: &'static str, source: &'static str, snippets: &'static [&'
 const FEW: &str = include_str!("attn_few.wgsl");
 const MANY: &str = include_str!("attn_many.wgsl");
 
-static FEW_F32: Shader = shader("attn_few_f32", FEW, &[GRID, KV_F32, ATTENTION]);
-static FEW_F16: Shader = shader("attn_few_f16", FEW, &[GRID, KV_F16, ATTENTION]);
-static MANY_F32: Shader = shader("attn_many_f32", MANY, &[GRID, KV_F32, ATTENTION]);
-static MANY_F16: Shader = shader("attn_many_f16", MANY, &[GRID, KV_F16, ATTENTION]);
+pub(in crate::backends::gpu) static FEW_F32: Shader = shader("attn_few_f32", FEW, &[GRID, KV_F32, ATTENTION]);
+pub(in crate::backends::gpu) static FEW_F16: Shader = shader("attn_few_f16", FEW, &[GRID, KV_F16, ATTENTION]);
+pub(in crate::backends::gpu) static MANY_F32: Shader =
+    shader("attn_many_f32", MANY, &[GRID, KV_F32, ATTENTION]);
+pub(in crate::backends::gpu) static MANY_F16: Shader =
+    shader("attn_many_f16", MANY, &[GRID, KV_F16, ATTENTION]);
 
-static COMBINE: Shader = Shader {
+pub(in crate::backends::gpu) static COMBINE: Shader = Shader {
     name: "attn_combine",
     source: include_str!("attn_combine.wgsl"),
     snippets: &[GRID],
