@@ -9,7 +9,7 @@ use super::ops::{
     attn, batch_mat_mul, elementwise, epilogue, fused_ffn, get_rows, kvcache_store, permute, product,
     rms_norm, rope, softmax,
 };
-use super::pipelines::{PipelineKey, Shader};
+use super::pipelines::{Access, PipelineKey, Shader};
 use crate::tensor::DType;
 
 /// Every kernel with constants that it could have in a model.
@@ -52,8 +52,9 @@ fn kernels() -> Vec<(&'static Shader, Vec<u32>)> {
 fn texts(shader: &'static Shader, constants: &[u32]) -> BTreeSet<String> {
     let key = PipelineKey::new(shader, constants);
     let mut keys = vec![key.clone()];
-    let ends = [shader.bindings.first(), shader.bindings.last()];
-    if ends.iter().flatten().all(|binding| binding.element == "f32") {
+    // The result may take the place of the first source if both are of f32.
+    let written = shader.bindings.iter().find(|binding| binding.access == Access::Write);
+    if [shader.bindings.first(), written].into_iter().flatten().all(|binding| binding.element == "f32") {
         keys.push(key.in_place(true));
     }
     let reads_weights = shader.bindings.iter().any(|binding| binding.name == "weights");
