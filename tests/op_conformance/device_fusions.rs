@@ -13,6 +13,10 @@ use minfer::tensor::{DType, Shape, Tensor, TensorMap};
 use crate::cases::mat_mul::weight;
 use crate::harness::{Target, params, values};
 
+/// The ops that are compared here.
+pub(crate) const OPS: &[OpKind] =
+    &[OpKind::FusedQKV, OpKind::QkvBiasRopeStore, OpKind::FusedQkvNorm, OpKind::FusedFFN, OpKind::MatMulAdd];
+
 const N_IN: usize = 256;
 const EPS: f32 = 1e-5;
 

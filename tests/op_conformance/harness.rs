@@ -6,7 +6,8 @@ use minfer::backends::builtin;
 use minfer::backends::cpu::{CpuBackend, CpuOptions};
 use minfer::graph::{
     Backend, BackendId, BackendSet, BuiltBackend, CParams, Device, Executable, GetRows, GraphBuilder,
-    GraphParams, GraphType, InputKind, Inputs, KvFormat, NodeId, Op, OpenDevice, Policy, Reshape, WeightRef,
+    GraphParams, GraphType, InputKind, Inputs, KvFormat, NodeId, Op, OpKind, OpenDevice, Policy, Reshape,
+    WeightRef,
 };
 use minfer::tensor::{Shape, Tensor, TensorMap};
 use minfer::threads::ThreadPool;
@@ -75,6 +76,25 @@ impl Target {
 
     pub(crate) fn policy(&self) -> Policy {
         Policy::new(&builtin(), self.id.bit() | BackendId::CPU.bit(), usize::MAX, 1)
+    }
+}
+
+/// The ops that the kernel table of the build's devices has.
+pub(crate) fn device_ops() -> Vec<OpKind> {
+    #[cfg(feature = "gpu")]
+    return minfer::backends::gpu::ops().collect();
+    #[cfg(not(feature = "gpu"))]
+    Vec::new()
+}
+
+/// Fails if a node does not run on the device under test although its kernel table has the op. For the CPU nothing is
+/// checked, as everything runs there.
+pub(crate) fn expect_on_target(executable: &Executable, target: BackendId) {
+    let known = device_ops();
+    for node in &executable.graph().nodes {
+        let on_device = target == BackendId::CPU || known.contains(&node.op.kind());
+        let expected = if on_device { target } else { BackendId::CPU };
+        assert_eq!(node.backend, Some(expected), "{} ({}) runs elsewhere", node.name, node.op.name());
     }
 }
 
@@ -193,6 +213,7 @@ impl Case {
         let run_on = |target: Target| {
             let mut set = target.backends(&weights);
             let mut executable = Executable::compile(graph.clone(), &mut set, &target.policy()).unwrap();
+            expect_on_target(&executable, target.id);
             let inputs = Inputs { token_ids: &token_ids, positions, ..Inputs::default() };
             executable.run(&mut set, &inputs, &mut ()).unwrap();
             let mut got = Vec::new();

@@ -39,3 +39,17 @@ fn every_op_of_the_cpu_table_has_a_case() {
         );
     }
 }
+
+#[test]
+fn every_op_of_a_device_table_has_a_case() {
+    for op in harness::device_ops() {
+        #[cfg(feature = "gpu")]
+        let has_case = cases::OPS.contains(&op) || device_fusions::OPS.contains(&op);
+        #[cfg(not(feature = "gpu"))]
+        let has_case = cases::OPS.contains(&op);
+        assert!(
+            has_case,
+            "{op:?} is in a device's kernel table and has no case in tests/op_conformance/cases or device_fusions.rs"
+        );
+    }
+}

@@ -39,6 +39,7 @@ static TABLE: &[Kernel] = &[
     row(OpKind::MatMulAdd, f32_result, ops::mat_mul_add::launch),
     row(OpKind::GetRows, f32_result, ops::get_rows::launch),
     row(OpKind::RoPE, f32_result, ops::rope::launch),
+    row(OpKind::Attn, ops::attn::accepts, ops::attn::launch),
     row(OpKind::KvcacheStore, ops::kvcache_store::accepts, ops::kvcache_store::launch),
     nothing_to_do(OpKind::KvcacheLoad),
     row(OpKind::SwiGLU, f32_result, ops::elementwise::swiglu),

@@ -7,6 +7,7 @@ use super::kv::{KvLayer, KvRegions};
 use super::pipelines::{PipelineKey, Shader};
 use super::pool::Pool;
 use super::record::{Bound, Dispatch, Recorder};
+use super::scratch::Scratch;
 use super::tables::Tables;
 use super::weights::{Resident, Weights};
 use crate::graph::{BackendError, NodeCall, Operand, Slot};
@@ -23,6 +24,7 @@ pub(super) struct Launch<'a> {
     pub(super) pool: &'a Pool,
     pub(super) kv: &'a KvRegions,
     pub(super) tables: &'a mut Tables,
+    pub(super) scratch: &'a mut Scratch,
     pub(super) recorder: &'a mut Recorder,
 }
 

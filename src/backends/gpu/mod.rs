@@ -14,6 +14,7 @@ mod ops;
 mod pipelines;
 mod pool;
 mod record;
+mod scratch;
 mod tables;
 mod transfer;
 mod weights;
@@ -30,6 +31,7 @@ use kv::KvRegions;
 use launch::Launch;
 use pool::Pool;
 use record::Recorder;
+use scratch::Scratch;
 use tables::Tables;
 use weights::Weights;
 
@@ -68,6 +70,7 @@ struct GpuBackend {
     pool: Pool,
     kv: KvRegions,
     tables: Tables,
+    scratch: Scratch,
     recorder: Recorder,
 }
 
@@ -101,6 +104,7 @@ impl Device for GpuDevice {
             pool: Pool::default(),
             kv: KvRegions::default(),
             tables: Tables::default(),
+            scratch: Scratch::default(),
             recorder: Recorder::default(),
         }))
     }
@@ -147,7 +151,7 @@ impl Backend for GpuBackend {
     }
 
     fn pool_bytes(&self) -> usize {
-        self.pool.bytes()
+        self.pool.bytes() + self.scratch.bytes()
     }
 
     fn write(&mut self, buffer: BufferId, offset_bytes: usize, bytes: &[u8]) -> Result<(), BackendError> {
@@ -200,9 +204,9 @@ impl Backend for GpuBackend {
             return Err(BackendError::NoKernel { node, op, backend: self.gpu.label() });
         };
         self.recorder.node_start(&self.gpu, kind)?;
-        let GpuBackend { device, gpu, pool, kv, tables, recorder } = self;
+        let GpuBackend { device, gpu, pool, kv, tables, scratch, recorder } = self;
         let weights = &device.weights;
-        (kernel.launch)(&mut Launch { call, gpu, weights, pool, kv, tables, recorder })?;
+        (kernel.launch)(&mut Launch { call, gpu, weights, pool, kv, tables, scratch, recorder })?;
         self.recorder.node_end(&self.gpu);
         Ok(())
     }

@@ -6,8 +6,8 @@ use naga::back::msl;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
 use super::ops::{
-    batch_mat_mul, elementwise, epilogue, fused_ffn, get_rows, kvcache_store, permute, product, rms_norm,
-    rope, softmax,
+    attn, batch_mat_mul, elementwise, epilogue, fused_ffn, get_rows, kvcache_store, permute, product,
+    rms_norm, rope, softmax,
 };
 use super::pipelines::{Access, PipelineKey, Shader};
 use crate::tensor::DType;
@@ -18,6 +18,7 @@ fn kernels() -> Vec<(&'static Shader, Vec<u32>)> {
     let product = vec![256, 144, 4, 1, 0, 1, 1, 0, half];
     let gated = vec![256, 144, 1, 0, 1, 0, 0, 1, half];
     let epilogue = vec![128, 64, 64, 32, 12, 1, 1, 1, half];
+    let attention = vec![6, 2, 3, 20, 12, 45, half, 3, 32];
     vec![
         (&elementwise::ADD, vec![]),
         (&elementwise::MUL, vec![]),
@@ -37,6 +38,11 @@ fn kernels() -> Vec<(&'static Shader, Vec<u32>)> {
         (&kvcache_store::F16, vec![128]),
         (&epilogue::F32, epilogue.clone()),
         (&epilogue::F16, epilogue),
+        (&attn::FEW_F32, attention.clone()),
+        (&attn::FEW_F16, attention.clone()),
+        (&attn::MANY_F32, attention.clone()),
+        (&attn::MANY_F16, attention),
+        (&attn::COMBINE, vec![12]),
         (&permute::SHADER, vec![]),
         (&batch_mat_mul::SHADER, vec![]),
     ]

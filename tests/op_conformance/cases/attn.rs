@@ -3,12 +3,12 @@ use std::sync::Arc;
 
 use half::f16;
 use minfer::graph::{
-    Attn, BackendSet, Executable, GetRows, Graph, GraphBuilder, GraphError, InputKind, Inputs, KvFormat, KvShape,
+    Attn, BackendId, BackendSet, Executable, GetRows, Graph, GraphBuilder, GraphError, InputKind, Inputs, KvFormat, KvShape,
     KvcacheLoad, KvcacheStore, PAGE_TOKENS, Policy, WeightRef,
 };
 use minfer::tensor::{DType, Shape, Tensor, TensorMap};
 
-use crate::harness::{Target, params, targets, values};
+use crate::harness::{Target, expect_on_target, params, targets, values};
 
 /// Different tokens; each has its own query, key and value.
 pub(crate) const N_VOCAB: usize = 500;
@@ -128,6 +128,7 @@ pub(crate) struct Session {
     spec: Spec,
     set: BackendSet,
     policy: Policy,
+    target: BackendId,
     executables: HashMap<usize, Executable>,
     n_pages: usize,
     n_seq: usize,
@@ -144,6 +145,7 @@ impl Session {
             spec: spec.clone(),
             set: target.backends(&Arc::new(weights)),
             policy: target.policy(),
+            target: target.id,
             executables: HashMap::new(),
             n_pages: cparams.n_ctx / PAGE_TOKENS,
             n_seq: cparams.n_seq_max,
@@ -191,6 +193,7 @@ impl Session {
         if !self.executables.contains_key(&tokens.len()) {
             let graph = self.spec.graph(tokens.len());
             let executable = Executable::compile(graph, &mut self.set, &self.policy)?;
+            expect_on_target(&executable, self.target);
             self.executables.insert(tokens.len(), executable);
         }
         let executable = self.executables.get_mut(&tokens.len()).unwrap();

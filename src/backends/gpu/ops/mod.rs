@@ -1,5 +1,6 @@
 //! Launchers, each beside the source of its kernel.
 
+pub(super) mod attn;
 pub(super) mod batch_mat_mul;
 pub(super) mod elementwise;
 pub(super) mod epilogue;
