@@ -19,11 +19,12 @@ pub(crate) struct Tally {
     pub(crate) skipped: usize,
 }
 
-/// All tests of the workspace, documentation tests included, on the instruction set `isa` or on the best there is.
+/// All tests of the workspace, documentation tests included, on the instruction set `isa` or on the best there is. Vulkan is
+/// checked by its validation layer, where that is installed.
 pub(crate) fn run(root: &Path, isa: Option<&str>, tally: &mut Tally) -> Result<(), Error> {
     let with_isa = |mut command: Command| {
         command.env_remove("MINFER_ISA").envs(isa.map(|isa| ("MINFER_ISA", isa)));
-        command
+        with_vulkan(root, command)
     };
     // The second run skips the same tests as the first.
     let mut skipped = 0;
@@ -57,10 +58,21 @@ pub(crate) fn run_on_models(root: &Path, models: &Path, tally: &mut Tally) -> Re
         command
     };
     command.env("MINFER_TEST_MODELS", models).env_remove("MINFER_ISA");
+    let command = with_vulkan(root, command);
     let ran_before = tally.passed + tally.failed;
     count(command, tally)?;
     tally.skipped = tally.skipped.saturating_sub(tally.passed + tally.failed - ran_before);
     Ok(())
+}
+
+/// With the validation layer on, and without the remarks of drivers that look for a desktop.
+fn with_vulkan(root: &Path, mut command: Command) -> Command {
+    command.env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation");
+    command.env("VK_LAYER_SETTINGS_PATH", root.join("xtask"));
+    if std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+        command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
+    }
+    command
 }
 
 /// Runs a test command, adds what passed and failed, and returns how many tests it left out.
