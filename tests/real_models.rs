@@ -122,8 +122,6 @@ fn assert_perplexity(name: &str) {
     /// Enough to tell a broken engine from a working one, and little enough to wait for.
     const N_CHUNKS: usize = 8;
     let engine = load(&in_test_models(&format!("{name}.gguf")), default_threads());
-    let options = ContextOptions { n_ctx: Some(512), ..ContextOptions::default() };
-    let mut context = engine.context(&options).expect("the context fits");
     let expected = &json("ppl/ppl.json")["models"][name];
     let text = std::fs::read_to_string(reference("ppl/ppl_shared.txt")).expect("it is committed");
     let tokens = engine.tokenizer().encode(&text, Specials::Plain).expect("it encodes");
@@ -131,15 +129,15 @@ fn assert_perplexity(name: &str) {
         assert_eq!(tokens.len() as u64, n_tokens, "{name}: tokens of the text");
     }
     let running = numbers(&expected["running"]);
-    let got = context.perplexity(&tokens, &mut |so_far| so_far.n_chunks < N_CHUNKS).expect("it runs");
-    let limit = 1.005 * running[got.n_chunks - 1];
-    println!(
-        "{name}: perplexity {:.4} after {} chunks, llama.cpp {:.4}",
-        got.value,
-        got.n_chunks,
-        limit / 1.005
-    );
-    assert!(got.value <= limit, "{name}: perplexity {}, limit {limit}", got.value);
+    for kv_format in [KvFormat::F16, KvFormat::Q8_0] {
+        let options = ContextOptions { n_ctx: Some(512), kv_format, ..ContextOptions::default() };
+        let mut context = engine.context(&options).expect("the context fits");
+        let got = context.perplexity(&tokens, &mut |so_far| so_far.n_chunks < N_CHUNKS).expect("it runs");
+        let llama = running[got.n_chunks - 1];
+        let (value, n_chunks, limit) = (got.value, got.n_chunks, 1.005 * llama);
+        println!("{name} {kv_format:?}: perplexity {value:.4} after {n_chunks} chunks, llama.cpp {llama:.4}");
+        assert!(value <= limit, "{name} {kv_format:?}: perplexity {value}, limit {limit}");
+    }
 }
 
 fn assert_f32_log_probs(name: &str) {

@@ -60,7 +60,7 @@ pub(super) struct BenchArgs {
     #[arg(short, long, value_enum, default_value = "md")]
     output: Format,
     /// How keys and values are stored
-    #[arg(long, value_enum, default_value = "f16")]
+    #[arg(long, visible_alias = "cache-type", value_enum, default_value = "f16")]
     kv: KvArg,
     #[command(flatten)]
     engine: EngineArgs,

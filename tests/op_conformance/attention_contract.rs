@@ -3,7 +3,7 @@
 use minfer::graph::{BackendError, GraphError, KvFormat};
 use minfer::vec_ops::Isa;
 
-use crate::cases::attn::{N_VOCAB, Session, Spec, Token, spec};
+use crate::cases::attn::{FORMATS, N_VOCAB, Session, Spec, Token, spec};
 use crate::harness::{Target, targets};
 
 fn id(seq: usize, position: usize) -> i32 {
@@ -22,7 +22,7 @@ fn bits(x: &[f32]) -> Vec<u32> {
 fn prefill_chunks_single_tokens_and_batches_give_the_same_bits() {
     const N: usize = 420;
     for isa in Isa::available() {
-        for (format, window) in [(KvFormat::F16, None), (KvFormat::F32, Some(300))] {
+        for (format, window) in [(KvFormat::F16, None), (KvFormat::F32, Some(300)), (KvFormat::Q8_0, None)] {
             let spec = spec(14, 2, 64, 64, format, window);
             let row = spec.op.n_head * spec.op.head_dim_v;
             let whole = bits(&Session::new(&spec, &Target::cpu(isa, 1)).step(&tokens(0, 0..N)));
@@ -52,7 +52,12 @@ fn prefill_chunks_single_tokens_and_batches_give_the_same_bits() {
 
 #[test]
 fn tokens_do_not_see_what_comes_after_them() {
-    let clean = spec(4, 2, 64, 64, KvFormat::F16, None);
+    for format in FORMATS {
+        no_token_sees_a_later_one(&spec(4, 2, 64, 64, format, None));
+    }
+}
+
+fn no_token_sees_a_later_one(clean: &Spec) {
     let mut poisoned = clean.clone();
     // Keys and values of one token that no other may see.
     let poison = id(0, 40) as usize;
@@ -61,7 +66,7 @@ fn tokens_do_not_see_what_comes_after_them() {
     }
     for target in targets() {
         let row = 4 * 64;
-        let expected = bits(&Session::new(&clean, &target).step(&tokens(0, 0..50)));
+        let expected = bits(&Session::new(clean, &target).step(&tokens(0, 0..50)));
         let mut session = Session::new(&poisoned, &target);
         let got = session.step(&tokens(0, 0..50));
         assert_eq!(bits(&got[..40 * row]), expected[..40 * row], "{}", target.name);

@@ -49,6 +49,7 @@ impl Spec {
         match self.format {
             KvFormat::F32 => x.to_vec(),
             KvFormat::F16 => x.iter().map(|x| f16::from_f32(*x).to_f32()).collect(),
+            KvFormat::Q8_0 => x.chunks(32).flat_map(in_a_block).collect(),
         }
     }
 
@@ -119,6 +120,21 @@ impl Spec {
         b.finish().unwrap()
     }
 }
+
+/// 32 elements as signed bytes with a common scale.
+fn in_a_block(x: &[f32]) -> Vec<f32> {
+    let scale = x.iter().fold(0.0f32, |max, x| if x.abs() > max || x.is_nan() { x.abs() } else { max }) / 127.0;
+    let stored = f16::from_f32(scale).to_f32();
+    let nearest = |x: &f32| if scale > 0.0 { (x / scale).round() } else { scale };
+    x.iter().map(|x| nearest(x) * stored).collect()
+}
+
+/// Whether heads of these lengths can be kept in this format.
+pub(crate) fn suits(format: KvFormat, head_dim: usize, head_dim_v: usize) -> bool {
+    [head_dim, head_dim_v].iter().all(|n| n.is_multiple_of(format.block_elems()))
+}
+
+pub(crate) const FORMATS: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0];
 
 /// A token of a step: sequence, position, id.
 pub(crate) type Token = (usize, usize, i32);
@@ -203,9 +219,9 @@ impl Session {
 
 pub(crate) fn check() {
     for (n_head, n_head_kv, head_dim, head_dim_v) in
-        [(4, 4, 32, 32), (14, 2, 64, 64), (6, 3, 80, 80), (4, 1, 128, 128), (3, 1, 20, 12)]
+        [(4, 4, 32, 32), (14, 2, 64, 64), (6, 3, 80, 80), (4, 1, 128, 128), (6, 2, 96, 32), (3, 1, 20, 12)]
     {
-        for format in [KvFormat::F16, KvFormat::F32] {
+        for format in FORMATS.into_iter().filter(|format| suits(*format, head_dim, head_dim_v)) {
             for window in [None, Some(1), Some(45)] {
                 check_with(&spec(n_head, n_head_kv, head_dim, head_dim_v, format, window));
             }
