@@ -13,6 +13,7 @@ use super::output::Output;
 use super::setup::App;
 use super::watch::Watch;
 use crate::engine::{BenchTest, Context, Engine};
+use crate::graph::KvFormat;
 
 /// Measure prompt processing and generation speed, as llama-bench does
 ///
@@ -87,6 +88,8 @@ struct Machine {
     n_params: u64,
     n_threads: usize,
     isa: &'static str,
+    /// How keys and values are stored.
+    kv: String,
 }
 
 pub(super) fn run(args: &BenchArgs, app: &App) -> Result<(), CliError> {
@@ -95,9 +98,10 @@ pub(super) fn run(args: &BenchArgs, app: &App) -> Result<(), CliError> {
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
     let n_ctx = tests.iter().map(BenchTest::n_ctx).max().unwrap_or(0).max(1);
-    let mut context = engine.context(&app.context_options(Some(n_ctx), args.kv))?;
+    let context_options = app.context_options(Some(n_ctx), args.kv);
+    let mut context = engine.context(&context_options)?;
     let watch = Watch::install(&app.config, &mut context)?;
-    let machine = Machine::of(&engine, &path);
+    let machine = Machine::of(&engine, &path, context_options.kv_format);
     let mut output = Output::new();
     if args.output == Format::Md {
         output.text(MD_HEAD)?;
@@ -141,7 +145,7 @@ fn measure(context: &mut Context, test: BenchTest, n: u32, app: &App) -> Result<
 }
 
 impl Machine {
-    fn of(engine: &Engine, path: &Path) -> Machine {
+    fn of(engine: &Engine, path: &Path, kv: KvFormat) -> Machine {
         let name = engine.gguf().metadata().str("general.name").ok().flatten();
         Machine {
             file: path.to_string_lossy().into_owned(),
@@ -150,6 +154,7 @@ impl Machine {
             n_params: engine.gguf().n_params(),
             n_threads: engine.n_threads(),
             isa: engine.isa().name(),
+            kv: kv.dtype().name().to_lowercase(),
         }
     }
 }
@@ -158,7 +163,7 @@ const MD_HEAD: &str = "\
 | model | size | params | backend | threads | test | t/s |
 | --- | ---: | ---: | --- | ---: | ---: | ---: |
 ";
-const CSV_HEAD: &str = "model_filename,model_type,model_size,model_n_params,backends,cpu_isa,n_threads,\
+const CSV_HEAD: &str = "model_filename,model_type,model_size,model_n_params,backends,cpu_isa,n_threads,type_k,type_v,\
 n_prompt,n_gen,n_depth,avg_ns,stddev_ns,avg_ts,stddev_ts";
 
 impl Row {
@@ -206,10 +211,10 @@ impl Row {
         let (n_prompt, n_gen, n_depth) = self.counts();
         let (avg_ns, stddev_ns) = mean_and_deviation(&self.nanoseconds());
         let (avg_ts, stddev_ts) = mean_and_deviation(&self.rates());
-        let Machine { file, model, size_bytes, n_params, n_threads, isa } = machine;
+        let Machine { file, model, size_bytes, n_params, n_threads, isa, kv } = machine;
         let (file, model) = (quote(file), quote(model));
         format!(
-            "{file},{model},{size_bytes},{n_params},CPU,{isa},{n_threads},{n_prompt},{n_gen},{n_depth},\
+            "{file},{model},{size_bytes},{n_params},CPU,{isa},{n_threads},{kv},{kv},{n_prompt},{n_gen},{n_depth},\
              {avg_ns:.0},{stddev_ns:.0},{avg_ts:.4},{stddev_ts:.4}"
         )
     }
@@ -227,6 +232,8 @@ impl Row {
             "backends": "CPU",
             "cpu_isa": machine.isa,
             "n_threads": machine.n_threads,
+            "type_k": machine.kv,
+            "type_v": machine.kv,
             "n_prompt": n_prompt,
             "n_gen": n_gen,
             "n_depth": n_depth,
