@@ -180,7 +180,12 @@ fn working() -> Result<Arc<dyn Device>, BackendError> {
 
 /// A registry whose most preferred device cannot be opened.
 fn options(is_named: bool, fence: &[BackendId]) -> EngineOptions {
-    let built = |known, open| BuiltBackend { known, availability: || Availability::Available, open };
+    let built = |known, open| BuiltBackend {
+        known,
+        is_likely: || true,
+        availability: || Availability::Available,
+        open,
+    };
     let registry = Registry::new(vec![
         built(KnownBackend::CPU, None),
         built(KnownBackend::VULKAN, Some(working as OpenDevice)),

@@ -12,7 +12,12 @@ use crate::graph::{Availability, BuiltBackend, KnownBackend, Registry};
 /// What this build has, one line per backend.
 pub fn builtin() -> Registry {
     Registry::new(vec![
-        BuiltBackend { known: KnownBackend::CPU, availability: || Availability::Available, open: None },
+        BuiltBackend {
+            known: KnownBackend::CPU,
+            is_likely: || true,
+            availability: || Availability::Available,
+            open: None,
+        },
         #[cfg(feature = "gpu")]
         gpu::BUILTIN,
     ])

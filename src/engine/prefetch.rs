@@ -52,3 +52,25 @@ fn parts<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> Vec<Part> {
     });
     parts
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::gguf::{Gguf, OpenOptions};
+
+    #[test]
+    fn only_what_is_needed_is_brought_in_and_neighbours_go_together() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference/tiny/qwen2-tied-q4_0.gguf");
+        let gguf = Gguf::open(&path, &OpenOptions { mmap: true }).expect("it opens");
+        let tensors = gguf.tensors().expect("its tensors are whole");
+        let all = parts(tensors.iter().map(|(_, tensor)| tensor));
+        let n_bytes: usize = tensors.iter().map(|(_, tensor)| tensor.bytes.len()).sum();
+        assert!(all.len() == 1 && all[0].range.len() >= n_bytes, "{:?}", all[0].range);
+        let norm = tensors.get("output_norm.weight").expect("it is there");
+        let one = parts([norm].into_iter());
+        assert_eq!(one.iter().map(|part| part.range.len()).collect::<Vec<_>>(), [norm.bytes.len()]);
+        assert!(parts(std::iter::empty()).is_empty());
+    }
+}

@@ -111,6 +111,9 @@ pub type OpenDevice = fn() -> Result<Arc<dyn Device>, BackendError>;
 pub struct BuiltBackend {
     /// Which one.
     pub known: KnownBackend,
+    /// Looks at a glance whether there may be a device, so that nobody waits for a driver that has none. Asked unless the
+    /// backend is named.
+    pub is_likely: fn() -> bool,
     /// Looks for the device.
     pub availability: fn() -> Availability,
     /// Opens the best device there is; `None` for the host's processor.
@@ -163,8 +166,9 @@ impl Registry {
         let names: Vec<&str> =
             named.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         if names.is_empty() {
-            let available =
-                self.backends.iter().filter(|&backend| self.availability(backend) == Availability::Available);
+            let available = self.backends.iter().filter(|&backend| {
+                (backend.is_likely)() && self.availability(backend) == Availability::Available
+            });
             return Ok(available.fold(BackendId::CPU.bit(), |bits, backend| bits | backend.known.id.bit()));
         }
         let mut bits = BackendId::CPU.bit();

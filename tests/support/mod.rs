@@ -2,6 +2,8 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod fake_device;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 
 use std::path::{Path, PathBuf};
 

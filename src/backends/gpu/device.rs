@@ -1,6 +1,6 @@
 //! The GPU: which adapter to take, its limits and features, and what it said when something went wrong.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::lock;
 use super::pipelines::Pipelines;
@@ -60,18 +60,28 @@ struct Faults {
     errors: Mutex<Vec<wgpu::Error>>,
 }
 
-/// The adapters of `api`, best first.
-fn adapters(api: Api) -> Vec<wgpu::Adapter> {
-    let descriptor = wgpu::InstanceDescriptor {
-        backends: api.backends(),
-        flags: wgpu::InstanceFlags::empty(),
-        ..wgpu::InstanceDescriptor::new_without_display_handle()
-    };
-    let instance = wgpu::Instance::new(descriptor);
-    let mut adapters = pollster::block_on(instance.enumerate_adapters(api.backends()));
-    adapters.retain(|adapter| adapter.features().contains(wgpu::Features::IMMEDIATES));
-    adapters.sort_by_key(|adapter| kind(adapter.get_info().device_type));
-    adapters
+/// The adapters that kernels can run on, best first. Looked for once: drivers take their time, and some talk.
+fn adapters(api: Api) -> &'static [wgpu::Adapter] {
+    static ADAPTERS: OnceLock<Vec<wgpu::Adapter>> = OnceLock::new();
+    ADAPTERS.get_or_init(|| {
+        let descriptor = wgpu::InstanceDescriptor {
+            backends: api.backends(),
+            flags: wgpu::InstanceFlags::empty(),
+            ..wgpu::InstanceDescriptor::new_without_display_handle()
+        };
+        let instance = wgpu::Instance::new(descriptor);
+        let mut adapters = pollster::block_on(instance.enumerate_adapters(api.backends()));
+        adapters.retain(|adapter| adapter.features().contains(wgpu::Features::IMMEDIATES));
+        adapters.sort_by_key(|adapter| kind(adapter.get_info().device_type));
+        adapters
+    })
+}
+
+/// Whether the system shows a GPU at a glance. Linux gives every one a file.
+pub(super) fn is_likely(api: Api) -> bool {
+    const NAMES: [&str; 5] = ["dri", "nvidiactl", "dxg", "kgsl-3d0", "mali0"];
+    let on_linux = api == Api::Vulkan && cfg!(target_os = "linux");
+    !on_linux || NAMES.iter().any(|name| std::path::Path::new("/dev").join(name).exists())
 }
 
 fn kind(device_type: wgpu::DeviceType) -> DeviceKind {
@@ -119,7 +129,7 @@ impl Gpu {
             what: "opening the device".to_owned(),
             reason,
         };
-        let adapter = adapters(api).into_iter().next().ok_or_else(|| refused("there is none".to_owned()))?;
+        let adapter = adapters(api).first().ok_or_else(|| refused("there is none".to_owned()))?;
         let (info, limits) = (adapter.get_info(), adapter.limits());
         if limits.max_immediate_size < IMMEDIATES_BYTES {
             let got = limits.max_immediate_size;
@@ -146,7 +156,7 @@ impl Gpu {
             true if features.contains(wgpu::Features::SUBGROUP) => info.subgroup_min_size,
             _ => 0,
         };
-        let memory_bytes = memory_bytes(api, &adapter);
+        let memory_bytes = memory_bytes(api, adapter);
         Ok(Gpu {
             api,
             device,

@@ -47,6 +47,7 @@ pub(super) const BUILTIN: BuiltBackend = BuiltBackend {
         Api::Metal => KnownBackend::METAL,
         Api::Vulkan => KnownBackend::VULKAN,
     },
+    is_likely: || device::is_likely(Api::HERE),
     availability: || device::availability(Api::HERE),
     open: Some(|| Ok(Arc::new(GpuDevice { gpu: Gpu::shared(Api::HERE)?, weights: Mutex::default() }))),
 };

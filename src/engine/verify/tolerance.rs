@@ -6,8 +6,7 @@
 //! - *Copies and one operation per element*: both round once, or not at all. One unit in the last place is 1.2e-7.
 //! - *Elementwise functions and norms*: an exponential or a reciprocal root is good to a few units on any device, and a sum of a few
 //!   thousand squares in another order moves by less than 1e-6.
-//! - *Rotations*: the angle is position times frequency. In f32 it is off by position × 1e-6 at worst, so this one holds for positions
-//!   up to a few hundred.
+//! - *Rotations*: angles, their cosines and sines are made in f64 on the host for every backend, so it is two products and a sum.
 //! - *Products with float weights*: sums of a few thousand terms in another order; where terms cancel, an error in proportion to the
 //!   terms is a larger one in proportion to the sum.
 //! - *Products with block-quantised weights*: the reference may keep 8 bits of its activations per block of 32, a device may keep all.
@@ -50,6 +49,7 @@ impl NodeClass {
             },
             (Op::MatMul(_) | Op::MatMulAdd(_), Some(weight)) => (weight.dtype.to_string(), 1e-4),
             (Op::GetRows(_), Some(weight)) => (weight.dtype.to_string(), 1e-6),
+            (Op::GetRows(_), None) => ("of a result".to_string(), 0.0),
             (Op::Attn(_) | Op::KvcacheStore(_), _) => (kv_format.dtype().to_string(), attention(kv_format)),
             (op, _) => (String::new(), plain(op.kind())),
         };
@@ -72,8 +72,7 @@ fn plain(op: OpKind) -> f32 {
     match op {
         Input | GetRows | View | Reshape | Permute | KvcacheStore | KvcacheLoad => 0.0,
         Add | Mul | Scale => 1e-6,
-        Silu | SwiGLU | Softmax | RmsNorm | QkNorm => 1e-5,
-        RoPE => 2e-4,
+        Silu | SwiGLU | Softmax | RmsNorm | QkNorm | RoPE => 1e-5,
         BatchMatMul | MatMul | MatMulAdd => 1e-4,
         // The reference builds no such nodes.
         Attn | FusedQKV | QkvBiasRopeStore | FusedQkvNorm | FusedFFN => 0.0,

@@ -210,6 +210,8 @@ fn columns(
     if !few {
         workgroups[2] = n_cols.div_ceil(TILE) as u32;
     }
-    let weight_bytes = rows.n_rows * rows.row_bytes;
+    let norm_bytes = product.norm.as_ref().map_or(0, |(norm, _)| norm.row_bytes());
+    let bias_bytes = if bias.is_some() { rows.n_rows * 4 } else { 0 };
+    let weight_bytes = rows.n_rows * rows.row_bytes + norm_bytes + bias_bytes;
     launch.dispatch(&Dispatch { shader, key, buffers: &buffers, params: &params, workgroups, weight_bytes })
 }
