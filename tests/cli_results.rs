@@ -204,6 +204,28 @@ fn perplexity_of_a_uniform_guess_is_about_the_vocabulary() {
 }
 
 #[test]
+fn keys_and_values_in_blocks_are_a_choice_where_the_heads_allow_it() {
+    let probe = |name: &str, kv: &[&str]| {
+        let mut command = minfer();
+        command.arg("logits").arg(tiny(name)).args(["--ids", "1,2,3,4,5,6", "--top", "1", "--json"]).args(kv);
+        command
+    };
+    let top = |kv: &[&str]| {
+        let top = &json(&mut probe("llama-linear-f32", kv))["positions"][0]["top"][0];
+        (top[0].clone(), top[1].as_f64().unwrap())
+    };
+    let (exact, blocks) = (top(&["--kv", "f32"]), top(&["--kv", "q8_0"]));
+    assert_eq!(exact.0, blocks.0);
+    assert_ne!(exact.1, blocks.1, "they are rounded");
+    assert!((exact.1 - blocks.1).abs() < 0.1, "{} {}", exact.1, blocks.1);
+    assert_eq!(top(&["--cache-type", "q8_0"]), blocks);
+    let refused = probe(EXACT, &["--kv", "q8_0"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(message.contains("head_dim: expected a multiple of 32, got 16"), "{message}");
+}
+
+#[test]
 fn bench_prints_one_object_per_test() {
     let mut command = minfer();
     command.arg("bench").arg(model()).args(["-p", "16,32", "-n", "4", "-d", "0,8", "-r", "2", "-o", "json"]);
@@ -212,6 +234,7 @@ fn bench_prints_one_object_per_test() {
     assert_eq!(names, ["pp16", "pp32", "tg4", "pp16 @ d8", "pp32 @ d8", "tg4 @ d8"]);
     assert_eq!(rows[0]["samples_ns"].as_array().unwrap().len(), 2);
     assert!(rows[0]["avg_ts"].as_f64().unwrap() > 0.0);
+    assert_eq!((&rows[0]["type_k"], &rows[0]["type_v"]), (&"f16".into(), &"f16".into()));
     let csv = stdout(minfer().arg("bench").arg(model()).args(["-p", "8", "-n", "0", "-r", "1", "-o", "csv"]));
     let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert_eq!(columns, [columns[0]; 2], "{csv}");

@@ -63,14 +63,14 @@ fn assert_same_bits(a: &[Vec<f32>], b: &[Vec<f32>], what: &str) {
 }
 
 /// Checks one model file with `n_tokens` tokens.
-fn check(path: &Path, n_tokens: usize) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+fn check(path: &Path, format: KvFormat, n_tokens: usize) {
+    let name = format!("{} {format:?}", path.file_name().unwrap_or_default().to_string_lossy());
     let one = load(path, 1);
     let two = load(path, 2);
     let prompt = tokens(&one, 1, n_tokens);
-    let mut reference_context = context(&one, KvFormat::F16);
+    let mut reference_context = context(&one, format);
     let expected = all_logits(&mut reference_context, &prompt);
-    let mut context = context(&two, KvFormat::F16);
+    let mut context = context(&two, format);
     assert_same_bits(&expected, &all_logits(&mut context, &prompt), &format!("{name}: 1 and 2 threads"));
     for n_chunk in [7, 1] {
         let seq = open(&mut context);
@@ -114,7 +114,14 @@ fn among_others(context: &mut Context, engine: &Engine, prompt: &[u32]) -> Vec<V
 #[test]
 fn threads_chunks_and_neighbours_do_not_change_a_bit_of_the_logits() {
     for name in MODELS {
-        check(&tiny_path(name), 75);
+        check(&tiny_path(name), KvFormat::F16, 75);
+    }
+}
+
+#[test]
+fn nor_do_they_with_keys_and_values_in_blocks() {
+    for name in ["qwen3-untied-f16", "llama-untied-f32-bos", "wide-qwen2-q4_k_m"] {
+        check(&tiny_path(name), KvFormat::Q8_0, 75);
     }
 }
 
@@ -123,7 +130,8 @@ fn threads_chunks_and_neighbours_do_not_change_a_bit_of_the_logits() {
 fn threads_chunks_and_neighbours_do_not_change_a_bit_in_test_models() {
     let dir = PathBuf::from(std::env::var("MINFER_TEST_MODELS").expect("MINFER_TEST_MODELS names a folder"));
     for name in ["smollm2-135m", "qwen2.5-coder-0.5b"] {
-        check(&dir.join(format!("{name}.gguf")), 40);
+        check(&dir.join(format!("{name}.gguf")), KvFormat::F16, 40);
+        check(&dir.join(format!("{name}.gguf")), KvFormat::Q8_0, 40);
     }
 }
 
@@ -140,8 +148,14 @@ fn smaller_context_keeps_logits() {
 
 #[test]
 fn forked_sequences_share_their_past_and_go_their_own_way() {
+    for format in [KvFormat::F16, KvFormat::Q8_0] {
+        forks_go_their_own_way(format);
+    }
+}
+
+fn forks_go_their_own_way(format: KvFormat) {
     let engine = tiny("qwen3-tied-f32");
-    let mut context = context(&engine, KvFormat::F16);
+    let mut context = context(&engine, format);
     let (past, left, right) = (tokens(&engine, 1, 40), tokens(&engine, 2, 30), tokens(&engine, 3, 30));
     let trunk = open(&mut context);
     context.decode(&Batch::prompt(trunk, &past)).expect("it runs");
@@ -151,7 +165,7 @@ fn forked_sequences_share_their_past_and_go_their_own_way() {
     let on_branch = in_chunks(&mut context, branch, &right, 4);
     let on_trunk = in_chunks(&mut context, trunk, &left, 9);
     for (rows, future) in [(on_trunk, left), (on_branch, right)] {
-        let alone = all_logits(&mut self::context(&engine, KvFormat::F16), &[past.clone(), future].concat());
+        let alone = all_logits(&mut self::context(&engine, format), &[past.clone(), future].concat());
         assert_same_bits(&alone[past.len()..], &rows, "a branch and the same tokens alone");
     }
 }
@@ -245,4 +259,14 @@ fn huge_query_and_key_biases_do_not_overflow() {
         let difference = exact.iter().zip(half).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(difference.is_finite(), "{difference}");
     }
+}
+
+#[test]
+fn a_format_that_does_not_suit_the_heads_is_refused_by_name() {
+    let engine = tiny("qwen2-untied-f32");
+    let options = ContextOptions { kv_format: KvFormat::Q8_0, ..ContextOptions::default() };
+    let error = engine.context(&options).map(drop).expect_err("its heads have 16 elements");
+    let text = "context: keys and values as Q8_0: head_dim: expected a multiple of 32, got 16";
+    assert_eq!(error.to_string(), text);
+    assert!(matches!(error, EngineError::KvFormat { got: 16, .. }));
 }

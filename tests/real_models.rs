@@ -142,6 +142,21 @@ fn assert_perplexity(name: &str) {
     assert!(got.value <= limit, "{name}: perplexity {}, limit {limit}", got.value);
 }
 
+/// A block's largest element takes precision from its neighbours, which models with large biases of their keys show.
+fn assert_blocks_stay_near_halves(name: &str) {
+    const N_CHUNKS: usize = 2;
+    let engine = load(&in_test_models(&format!("{name}.gguf")), default_threads());
+    let text = std::fs::read_to_string(reference("ppl/ppl_shared.txt")).expect("it is committed");
+    let tokens = engine.tokenizer().encode(&text, Specials::Plain).expect("it encodes");
+    let [halves, blocks] = [KvFormat::F16, KvFormat::Q8_0].map(|kv_format| {
+        let options = ContextOptions { n_ctx: Some(512), kv_format, ..ContextOptions::default() };
+        let mut context = engine.context(&options).expect("the context fits");
+        context.perplexity(&tokens, &mut |so_far| so_far.n_chunks < N_CHUNKS).expect("it runs").value
+    });
+    println!("{name}: perplexity {halves:.4} with F16, {blocks:.4} with Q8_0");
+    assert!(blocks != halves && (blocks / halves - 1.0).abs() < 0.03, "{name}: {halves} and {blocks}");
+}
+
 fn assert_f32_log_probs(name: &str) {
     let (mut context, model) = open(name);
     for prompt in prompts(&model).filter(|prompt| prompt["n_tokens"] != 1) {
@@ -179,6 +194,12 @@ macro_rules! real_model_tests {
             #[ignore = "needs MINFER_TEST_MODELS"]
             fn perplexity_is_no_worse_than_llama_cpp() {
                 super::assert_perplexity($name);
+            }
+
+            #[test]
+            #[ignore = "needs MINFER_TEST_MODELS"]
+            fn keys_and_values_in_blocks_stay_near_those_in_halves() {
+                super::assert_blocks_stay_near_halves($name);
             }
         }
     )* };

@@ -91,6 +91,22 @@ fn quantised_weights_are_as_close_to_the_reference_as_llama_cpp() {
 }
 
 #[test]
+fn keys_and_values_in_blocks_stay_near_the_reference() {
+    let suits = |name: &str| tiny(name).model().hparams.head_dim.is_multiple_of(KvFormat::Q8_0.block_elems());
+    let mut kls = Vec::new();
+    for (name, prompt, expected) in prompts(|name| is_exact(name) && suits(name)) {
+        let mut context = context(&tiny(&name), KvFormat::Q8_0);
+        let rows = all_logits(&mut context, &ids(&prompt["ids"]));
+        kls.push(kl(&expected, rows.last().expect("a position")));
+        let got = *kls.last().expect("just pushed");
+        assert!(got < 3e-3, "{name} {}: KL {got:e}", prompt["name"]);
+    }
+    println!("mean KL {:e} over {}", mean(&kls), kls.len());
+    assert!(kls.len() > 5 && mean(&kls) < 6e-4, "mean KL {:e} over {}", mean(&kls), kls.len());
+    assert!(mean(&kls) > 1e-9, "they are rounded: mean KL {:e}", mean(&kls));
+}
+
+#[test]
 fn greedy_text_follows_the_reference_while_its_margins_are_clear() {
     for (name, prompt, _) in prompts(|_| true) {
         let margin = if is_exact(&name) { 1e-2 } else { 0.5 };

@@ -117,7 +117,7 @@ pub(super) struct ContextArgs {
     #[arg(short = 'c', long, value_name = "N", allow_negative_numbers = true)]
     pub(super) ctx_size: Option<usize>,
     /// How keys and values are stored
-    #[arg(long, value_enum, default_value = "f16")]
+    #[arg(long, visible_alias = "cache-type", value_enum, default_value = "f16")]
     pub(super) kv: KvArg,
 }
 
@@ -128,6 +128,9 @@ pub(super) enum KvArg {
     F32,
     /// 2 bytes per element.
     F16,
+    /// 34 bytes per 32 elements; for heads of a multiple of 32 elements.
+    #[value(name = "q8_0")]
+    Q8_0,
 }
 
 /// How tokens are drawn; names and defaults as in llama.cpp.

@@ -13,7 +13,7 @@ use super::output::Output;
 use super::setup::App;
 use super::watch::Watch;
 use crate::engine::{BenchRun, BenchTest, Context, Engine};
-use crate::graph::WorkCounts;
+use crate::graph::{KvFormat, WorkCounts};
 
 /// Measure prompt processing and generation speed, as llama-bench does
 ///
@@ -61,7 +61,7 @@ pub(super) struct BenchArgs {
     #[arg(short, long, value_enum, default_value = "md")]
     output: Format,
     /// How keys and values are stored
-    #[arg(long, value_enum, default_value = "f16")]
+    #[arg(long, visible_alias = "cache-type", value_enum, default_value = "f16")]
     kv: KvArg,
     #[command(flatten)]
     engine: EngineArgs,
@@ -94,6 +94,8 @@ struct Machine {
     backend: String,
     /// Name of the device; empty without one.
     device: String,
+    /// How keys and values are stored.
+    kv: String,
 }
 
 pub(super) fn run(args: &BenchArgs, app: &App) -> Result<(), CliError> {
@@ -105,7 +107,7 @@ pub(super) fn run(args: &BenchArgs, app: &App) -> Result<(), CliError> {
     let engine = app.load(&path, &options)?;
     let mut context = engine.context(&context_options)?;
     let watch = Watch::install(&app.config, &mut context)?;
-    let machine = Machine::of(&engine, &path);
+    let machine = Machine::of(&engine, &path, context_options.kv_format);
     let mut output = Output::new();
     if args.output == Format::Md {
         output.text(&machine.md_head())?;
@@ -150,7 +152,7 @@ fn measure(context: &mut Context, test: BenchTest, n: u32, app: &App) -> Result<
 }
 
 impl Machine {
-    fn of(engine: &Engine, path: &Path) -> Machine {
+    fn of(engine: &Engine, path: &Path, kv: KvFormat) -> Machine {
         let placement = engine.placement();
         let name = engine.gguf().metadata().str("general.name").ok().flatten();
         Machine {
@@ -162,6 +164,7 @@ impl Machine {
             isa: engine.isa().name(),
             backend: placement.to_string(),
             device: placement.device.map_or(String::new(), |(_, info)| info.name.clone()),
+            kv: kv.dtype().name().to_lowercase(),
         }
     }
 
@@ -182,7 +185,7 @@ impl Machine {
 
 const MD_HEAD: &str = "| model | size | params | backend | threads | test | t/s |";
 const MD_RULE: &str = "| --- | ---: | ---: | --- | ---: | ---: | ---: |";
-const CSV_HEAD: &str = "model_filename,model_type,model_size,model_n_params,backends,cpu_isa,n_threads,\
+const CSV_HEAD: &str = "model_filename,model_type,model_size,model_n_params,backends,cpu_isa,n_threads,type_k,type_v,\
 n_prompt,n_gen,n_depth,avg_ns,stddev_ns,avg_ts,stddev_ts,device,dispatches,submissions,weights_read_bytes,\
 uploaded_bytes,downloaded_bytes";
 
@@ -259,11 +262,11 @@ impl Row {
         let (n_prompt, n_gen, n_depth) = self.counts();
         let (avg_ns, stddev_ns) = mean_and_deviation(&self.nanoseconds());
         let (avg_ts, stddev_ts) = mean_and_deviation(&self.rates());
-        let Machine { file, model, size_bytes, n_params, n_threads, isa, backend, device } = machine;
+        let Machine { file, model, size_bytes, n_params, n_threads, isa, backend, device, kv } = machine;
         let (file, model, device) = (quote(file), quote(model), quote(device));
         let work = self.work().map(|(_, n)| format!(",{}", per_token(n))).concat();
         format!(
-            "{file},{model},{size_bytes},{n_params},{backend},{isa},{n_threads},{n_prompt},{n_gen},{n_depth},\
+            "{file},{model},{size_bytes},{n_params},{backend},{isa},{n_threads},{kv},{kv},{n_prompt},{n_gen},{n_depth},\
              {avg_ns:.0},{stddev_ns:.0},{avg_ts:.4},{stddev_ts:.4},{device}{work}"
         )
     }
@@ -282,6 +285,8 @@ impl Row {
             "device": machine.device,
             "cpu_isa": machine.isa,
             "n_threads": machine.n_threads,
+            "type_k": machine.kv,
+            "type_v": machine.kv,
             "n_prompt": n_prompt,
             "n_gen": n_gen,
             "n_depth": n_depth,
@@ -337,6 +342,7 @@ mod tests {
             isa: "scalar",
             backend: "Vulkan 8/24 layers".to_string(),
             device: device.to_string(),
+            kv: "f16".to_string(),
         };
         let line = row.md(&machine("a card"));
         assert!(line.contains("| Vulkan 8/24 layers (a card) |"), "{line}");

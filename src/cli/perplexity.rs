@@ -32,7 +32,7 @@ pub(super) struct PerplexityArgs {
     #[arg(long, allow_negative_numbers = true, value_name = "N")]
     chunks: Option<NonZeroUsize>,
     /// How keys and values are stored
-    #[arg(long, value_enum, default_value = "f16")]
+    #[arg(long, visible_alias = "cache-type", value_enum, default_value = "f16")]
     kv: KvArg,
     /// Print a JSON object
     #[arg(long)]

@@ -168,6 +168,7 @@ impl App {
             kv_format: match kv {
                 KvArg::F32 => KvFormat::F32,
                 KvArg::F16 => KvFormat::F16,
+                KvArg::Q8_0 => KvFormat::Q8_0,
             },
             fuse_qkv: !self.config.no_fuse_qkv,
             fuse_ffn: !self.config.no_fuse_ffn,

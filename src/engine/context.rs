@@ -70,6 +70,7 @@ impl Context {
                 return Err(EngineError::BadOption { what, expected: "at least 1".to_string(), got });
             }
         }
+        memory::check_kv_format(options.kv_format, hparams)?;
         let cparams = engine.cparams(n_ctx, options);
         let available_bytes = memory::available_bytes();
         check_kv(&engine, &cparams, options.kv_budget_bytes, available_bytes)?;

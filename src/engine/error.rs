@@ -9,6 +9,7 @@ use crate::gguf::GgufError;
 use crate::graph::{BackendError, BackendId, GraphError};
 use crate::kv::KvError;
 use crate::models::ModelError;
+use crate::tensor::DType;
 use crate::text::{EncodeError, TemplateError, TokenizerError};
 use crate::threads::ThreadsError;
 
@@ -104,6 +105,18 @@ pub enum EngineError {
         /// Blocks that would fit.
         n_fitting: usize,
     },
+    /// The format of keys and values does not fit the model.
+    #[error("context: keys and values as {format}: {what}: expected a multiple of {block_elems}, got {got}")]
+    KvFormat {
+        /// The format.
+        format: DType,
+        /// Which size of the model.
+        what: &'static str,
+        /// Elements that the format stores together.
+        block_elems: usize,
+        /// The size.
+        got: usize,
+    },
     /// Keys and values of the context do not fit.
     #[error(
         "context of {n_ctx} tokens: keys and values{} need {bytes} bytes ({} MiB): expected at most {} MiB",
@@ -193,8 +206,9 @@ impl Hint for EngineError {
                     .to_string(),
             ),
             EngineError::ContextTooBig { .. } => {
-                Some("a smaller context, or f16 keys and values instead of f32, needs less".to_string())
+                Some("a smaller context, or keys and values as f16 or q8_0, needs less".to_string())
             }
+            EngineError::KvFormat { .. } => Some("f16 keys and values suit every model".to_string()),
             EngineError::PromptTooLong { .. } => {
                 Some("shorten the prompt or use a larger context".to_string())
             }

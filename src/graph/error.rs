@@ -221,10 +221,10 @@ impl Hint for GraphError {
     fn hint(&self) -> Option<String> {
         match self {
             GraphError::Budget { backend, .. } if *backend == BackendId::CPU => {
-                Some("a smaller context or prefill batch, or f16 keys and values, needs less".to_owned())
+                Some("a smaller context or prefill batch, or keys and values as f16 or q8_0, needs less".to_owned())
             }
             GraphError::Budget { .. } => Some(
-                "fewer layers on the device, a smaller context or prefill batch, or f16 keys and values needs less"
+                "fewer layers on the device, a smaller context or prefill batch, or keys and values as f16 or q8_0 needs less"
                     .to_owned(),
             ),
             GraphError::KvChanged { .. } => {

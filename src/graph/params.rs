@@ -12,6 +12,9 @@ pub enum KvFormat {
     F32,
     /// 2 bytes per element.
     F16,
+    /// Blocks of 32 elements along a head's row, 34 bytes each: a scale and 32 signed bytes. A block's largest element
+    /// takes precision from its neighbours, so models whose keys have large biases lose some accuracy.
+    Q8_0,
 }
 
 impl KvFormat {
@@ -20,7 +23,18 @@ impl KvFormat {
         match self {
             KvFormat::F32 => DType::F32,
             KvFormat::F16 => DType::F16,
+            KvFormat::Q8_0 => DType::Q8_0,
         }
+    }
+
+    /// Elements that are stored together; the length of a head's row is a multiple of it.
+    pub fn block_elems(self) -> usize {
+        self.dtype().block_elems()
+    }
+
+    /// Bytes of `n_elems` elements of one row; `None` if they do not fill whole blocks or the size overflows.
+    pub fn row_bytes(self, n_elems: usize) -> Option<usize> {
+        self.dtype().bytes_for(n_elems)
     }
 }
 

@@ -3,6 +3,7 @@
 use half::f16;
 
 use super::{Isa, scalar};
+use crate::tensor::BlockQ8_0;
 
 /// Functions on rows. All work in place where they can, so that a result may take the place of its source. The result
 /// of an element or row depends on nothing but that element or row.
@@ -31,6 +32,11 @@ pub struct RowKernels {
     pub f16_to_f32: fn(x: &[f16], out: &mut [f32]),
     /// `out[i] = x[i]`, rounded to nearest even.
     pub f32_to_f16: fn(x: &[f32], out: &mut [f16]),
+    /// Quantises rows of whole blocks, `out.len() * 32 == x.len()`: `d` is the largest magnitude of a block over 127,
+    /// an element `x / d` rounded to nearest, ties away from zero. A block with infinity or NaN becomes NaN.
+    pub f32_to_q8_0: fn(x: &[f32], out: &mut [BlockQ8_0]),
+    /// `out[i] = quants[i] * scales[i % 32]`, exactly as far as f32 goes.
+    pub i8_to_f32: fn(quants: &[i8], scales: &[f32; 32], out: &mut [f32]),
 }
 
 static SCALAR: RowKernels = RowKernels {
@@ -46,6 +52,8 @@ static SCALAR: RowKernels = RowKernels {
     rope_neighbours: scalar::rope::rope_neighbours,
     f16_to_f32: scalar::convert::f16_to_f32,
     f32_to_f16: scalar::convert::f32_to_f16,
+    f32_to_q8_0: scalar::convert::f32_to_q8_0,
+    i8_to_f32: scalar::convert::i8_to_f32,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -62,6 +70,8 @@ static AVX2: RowKernels = RowKernels {
     rope_neighbours: super::avx2::rope::rope_neighbours,
     f16_to_f32: super::avx2::convert::f16_to_f32,
     f32_to_f16: super::avx2::convert::f32_to_f16,
+    f32_to_q8_0: super::avx2::convert::f32_to_q8_0,
+    i8_to_f32: super::avx2::convert::i8_to_f32,
 };
 
 /// The functions of `isa`. AVX-512 adds nothing here.

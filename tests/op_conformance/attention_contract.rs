@@ -3,7 +3,7 @@
 use minfer::graph::{BackendError, BackendId, GraphError, KvFormat};
 use minfer::vec_ops::Isa;
 
-use crate::cases::attn::{N_VOCAB, Session, Spec, Token, spec};
+use crate::cases::attn::{FORMATS, N_VOCAB, Session, Spec, Token, spec};
 use crate::harness::{Target, targets};
 
 fn id(seq: usize, position: usize) -> i32 {
@@ -22,7 +22,7 @@ fn bits(x: &[f32]) -> Vec<u32> {
 fn prefill_chunks_single_tokens_and_batches_give_the_same_bits() {
     const N: usize = 420;
     for isa in Isa::available() {
-        for (format, window) in [(KvFormat::F16, None), (KvFormat::F32, Some(300))] {
+        for (format, window) in [(KvFormat::F16, None), (KvFormat::F32, Some(300)), (KvFormat::Q8_0, None)] {
             let spec = spec(14, 2, 64, 64, format, window);
             let row = spec.op.n_head * spec.op.head_dim_v;
             let whole = bits(&Session::new(&spec, &Target::cpu(isa, 1)).step(&tokens(0, 0..N)));
@@ -52,7 +52,12 @@ fn prefill_chunks_single_tokens_and_batches_give_the_same_bits() {
 
 #[test]
 fn tokens_do_not_see_what_comes_after_them() {
-    let clean = spec(4, 2, 64, 64, KvFormat::F16, None);
+    for format in FORMATS {
+        no_token_sees_a_later_one(&spec(4, 2, 64, 64, format, None));
+    }
+}
+
+fn no_token_sees_a_later_one(clean: &Spec) {
     let mut poisoned = clean.clone();
     // Keys and values of one token that no other may see.
     let poison = id(0, 40) as usize;
@@ -61,7 +66,7 @@ fn tokens_do_not_see_what_comes_after_them() {
     }
     for target in targets() {
         let row = 4 * 64;
-        let expected = bits(&Session::new(&clean, &target).step(&tokens(0, 0..50)));
+        let expected = bits(&Session::new(clean, &target).step(&tokens(0, 0..50)));
         let mut session = Session::new(&poisoned, &target);
         let got = session.step(&tokens(0, 0..50));
         assert_eq!(bits(&got[..40 * row]), expected[..40 * row], "{}", target.name);
@@ -124,6 +129,47 @@ fn pages_positions_and_sequences_out_of_range_are_errors() {
         }
         refuses(&[(4, 0, 1)], &pages, "sequence id");
         refuses(&[(0, 4096, 1)], &pages, "position");
+    }
+}
+
+/// Tokens at positions around the ends of the stretches into which kernels cut a context.
+#[test]
+fn long_contexts_match_the_definition() {
+    // Contexts of one, several and many stretches; heads and groups of all sizes.
+    for (n_ctx, [n_head, n_head_kv, head_dim, head_dim_v], window) in [
+        (256, [2, 1, 32, 32], None),
+        (2048, [24, 2, 64, 32], None),
+        (4096, [9, 1, 32, 64], Some(300)),
+        (16384, [5, 1, 512, 512], None),
+        (4096, [2, 2, 288, 160], Some(700)),
+    ] {
+        for format in FORMATS {
+            let spec = Spec { n_ctx, ..spec(n_head, n_head_kv, head_dim, head_dim_v, format, window) };
+            let n = (n_ctx / 4).min(900);
+            let ids: Vec<i32> = (0..n).map(|position| id(0, position)).collect();
+            let row = n_head * head_dim_v;
+            let device = targets().into_iter().filter(|target| target.id != BackendId::CPU);
+            for target in device.chain([Target::cpu(Isa::best(), 1)]) {
+                let mut session = Session::new(&spec, &target);
+                let many = session.step(&tokens(0, 0..n));
+                for position in
+                    [0, 31, 32, 63, 255, 256, 257, 511, 512, 640, 767, 899].iter().filter(|p| **p < n)
+                {
+                    let expected = spec.reference(&ids[..=*position]);
+                    let few = session.step(&tokens(0, *position..position + 1));
+                    for got in [&many[position * row..][..row], &few] {
+                        let error = |(got, expected): (&f32, &f64)| (f64::from(*got) - expected).abs();
+                        let worst = got.iter().zip(&expected).map(error).fold(0.0, f64::max);
+                        assert!(
+                            worst < 2e-5,
+                            "{}: {:?} {format:?} {position}: {worst}",
+                            target.name,
+                            spec.op
+                        );
+                    }
+                }
+            }
+        }
     }
 }
 

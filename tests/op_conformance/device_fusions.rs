@@ -169,7 +169,7 @@ fn fused_queries_have_the_bits_of_their_chain() {
     for types in [[DType::Q4_0; 3], mixed, [DType::F32; 3]] {
         for style in [RopeStyle::NonInterleaved, RopeStyle::Interleaved] {
             for (biased, head_norms) in [(false, false), (true, false), (false, true)] {
-                for format in [KvFormat::F16, KvFormat::F32] {
+                for format in [KvFormat::F16, KvFormat::F32, KvFormat::Q8_0] {
                     let fused = queries(types, style, biased, head_norms, format, true);
                     let chain = queries(types, style, biased, head_norms, format, false);
                     assert_eq!(fused, chain, "{types:?} {style:?} {biased} {head_norms} {format:?}");

@@ -41,11 +41,7 @@ static TABLE: &[Kernel] = &[
     row(OpKind::GetRows, f32_result, ops::get_rows::launch),
     row(OpKind::RoPE, f32_result, ops::rope::launch),
     row(OpKind::Attn, ops::attn::accepts, ops::attn::launch),
-    row(
-        OpKind::KvcacheStore,
-        |_, dtype| matches!(dtype, DType::F16 | DType::F32),
-        ops::kvcache_store::launch,
-    ),
+    row(OpKind::KvcacheStore, |_, _| true, ops::kvcache_store::launch),
     nothing_to_do(OpKind::KvcacheLoad),
     row(OpKind::SwiGLU, f32_result, ops::swiglu::launch),
     nothing_to_do(OpKind::View),

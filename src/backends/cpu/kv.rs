@@ -2,7 +2,9 @@
 //!
 //! Cells come in pages of 32. Within a page, keys are transposed, `[32, k_row_elems]` with the cell fastest: a vector
 //! holds one element of many keys, so that scores of a whole page come out side by side. Values are
-//! `[v_row_elems, 32]`, a cell's row contiguous.
+//! `[v_row_elems, 32]`, a cell's row contiguous. Quantised elements lie as [`q8_0`] says.
+
+mod q8_0;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,8 +34,8 @@ impl KvRegions {
     pub(super) fn alloc(&mut self, layer: u32, shape: KvShape) -> Result<(), BackendError> {
         let region = |row_elems: usize| {
             let n_cells = shape.n_cells.next_multiple_of(PAGE_TOKENS);
-            let elems = n_cells.checked_mul(row_elems);
-            let bytes = elems.and_then(|n| shape.format.dtype().bytes_for(n)).unwrap_or(usize::MAX);
+            let row_bytes = shape.format.row_bytes(row_elems);
+            let bytes = row_bytes.and_then(|n| n.checked_mul(n_cells)).unwrap_or(usize::MAX);
             let what = "keys and values";
             AlignedBytes::zeroed(bytes).ok_or(BackendError::OutOfMemory { backend: NAME, bytes, what })
         };
@@ -99,6 +101,11 @@ impl KvLayer {
                 }
                 (kernels.f32_to_f16)(value, &mut bytemuck::cast_slice_mut(&mut self.values)[value_row]);
             }
+            KvFormat::Q8_0 => {
+                let (keys, row) = (self.key_page(page), self.value_row(cell));
+                q8_0::store_key(kernels, &mut self.keys[keys], lane, key);
+                q8_0::store_value(kernels, &mut self.values[row], value);
+            }
         }
     }
 
@@ -110,8 +117,16 @@ impl KvLayer {
         columns: Range<usize>,
         out: &mut [f32],
     ) {
-        let first = page * self.shape.k_row_elems;
-        self.read(kernels, &self.keys, (first + columns.start) * PAGE_TOKENS, out);
+        let row_elems = self.shape.k_row_elems;
+        let first = (page * row_elems + columns.start) * PAGE_TOKENS;
+        let elements = first..first + out.len();
+        match self.shape.format {
+            KvFormat::F32 => out.copy_from_slice(&bytemuck::cast_slice(&self.keys)[elements]),
+            KvFormat::F16 => (kernels.f16_to_f32)(&bytemuck::cast_slice(&self.keys)[elements], out),
+            KvFormat::Q8_0 => {
+                q8_0::read_keys(kernels, &self.keys[self.key_page(page)], row_elems, columns.start, out);
+            }
+        }
     }
 
     /// The elements `columns` of the values of `page`, `[stride, 32]`, as f32; elements from `columns.len()` to
@@ -125,44 +140,89 @@ impl KvLayer {
         out: &mut [f32],
     ) {
         for (lane, row) in out.chunks_exact_mut(stride).enumerate() {
-            let first = (page * PAGE_TOKENS + lane) * self.shape.v_row_elems + columns.start;
-            self.read(kernels, &self.values, first, &mut row[..columns.len()]);
+            let (cell, out) = (page * PAGE_TOKENS + lane, &mut row[..columns.len()]);
+            let first = cell * self.shape.v_row_elems + columns.start;
+            let elements = first..first + out.len();
+            match self.shape.format {
+                KvFormat::F32 => out.copy_from_slice(&bytemuck::cast_slice(&self.values)[elements]),
+                KvFormat::F16 => (kernels.f16_to_f32)(&bytemuck::cast_slice(&self.values)[elements], out),
+                KvFormat::Q8_0 => {
+                    q8_0::read_value(kernels, &self.values[self.value_row(cell)], columns.start, out);
+                }
+            }
         }
     }
 
-    fn read(&self, kernels: &RowKernels, region: &[u8], first: usize, out: &mut [f32]) {
-        let elements = first..first + out.len();
+    /// The bytes of the keys of `page`.
+    fn key_page(&self, page: usize) -> Range<usize> {
+        let page_bytes = self.row_bytes(self.shape.k_row_elems) * PAGE_TOKENS;
+        page * page_bytes..(page + 1) * page_bytes
+    }
+
+    /// The bytes of the values of `cell`.
+    fn value_row(&self, cell: usize) -> Range<usize> {
+        let row_bytes = self.row_bytes(self.shape.v_row_elems);
+        cell * row_bytes..(cell + 1) * row_bytes
+    }
+
+    fn row_bytes(&self, row_elems: usize) -> usize {
+        let dtype = self.shape.format.dtype();
+        row_elems / dtype.block_elems() * dtype.block_bytes()
+    }
+
+    /// What a page of keys consists of.
+    fn key_planes(&self) -> [KeyPlane; 2] {
+        let n_rows = self.shape.k_row_elems;
         match self.shape.format {
-            KvFormat::F32 => out.copy_from_slice(&bytemuck::cast_slice(region)[elements]),
-            KvFormat::F16 => (kernels.f16_to_f32)(&bytemuck::cast_slice(region)[elements], out),
+            KvFormat::F32 => [KeyPlane { lane_bytes: 4, n_rows }, KeyPlane::NONE],
+            KvFormat::F16 => [KeyPlane { lane_bytes: 2, n_rows }, KeyPlane::NONE],
+            KvFormat::Q8_0 => {
+                let n_blocks = n_rows / self.shape.format.block_elems();
+                [KeyPlane { lane_bytes: 1, n_rows }, KeyPlane { lane_bytes: 2, n_rows: n_blocks }]
+            }
         }
     }
 
     fn copy_cells(&mut self, from: usize, to: usize, n: usize) {
-        let KvShape { k_row_elems, v_row_elems, format, .. } = self.shape;
-        let elem_bytes = format.dtype().block_bytes();
-        let row_bytes = v_row_elems * elem_bytes;
-        self.values.copy_within(from * row_bytes..(from + n) * row_bytes, to * row_bytes);
-        let page_bytes = k_row_elems * PAGE_TOKENS * elem_bytes;
+        let [from_row, end_row, to_row] = [from, from + n, to].map(|cell| self.value_row(cell).start);
+        self.values.copy_within(from_row..end_row, to_row);
         if [from, to, n].iter().all(|cells| cells.is_multiple_of(PAGE_TOKENS)) {
-            let start = from / PAGE_TOKENS * page_bytes;
-            let pages = start..start + n / PAGE_TOKENS * page_bytes;
-            self.keys.copy_within(pages, to / PAGE_TOKENS * page_bytes);
+            let pages = [from, from + n, to].map(|cell| self.key_page(cell / PAGE_TOKENS).start);
+            let [from_page, end_page, to_page] = pages;
+            self.keys.copy_within(from_page..end_page, to_page);
             return;
         }
         // One cell at a time, in the order in which no source is overwritten before it is read.
         for i in 0..n {
             let i = if to > from { n - 1 - i } else { i };
-            let place = |cell: usize, element: usize| {
-                (cell / PAGE_TOKENS * k_row_elems + element) * PAGE_TOKENS * elem_bytes
-                    + cell % PAGE_TOKENS * elem_bytes
-            };
-            for element in 0..k_row_elems {
-                let start = place(from + i, element);
-                self.keys.copy_within(start..start + elem_bytes, place(to + i, element));
-            }
+            self.copy_key(from + i, to + i);
         }
     }
+
+    fn copy_key(&mut self, from: usize, to: usize) {
+        let [from_page, to_page] = [from, to].map(|cell| self.key_page(cell / PAGE_TOKENS).start);
+        let mut first = 0;
+        for KeyPlane { lane_bytes, n_rows } in self.key_planes() {
+            for row in 0..n_rows {
+                let place = |page: usize, cell: usize| {
+                    page + first + (row * PAGE_TOKENS + cell % PAGE_TOKENS) * lane_bytes
+                };
+                let source = place(from_page, from);
+                self.keys.copy_within(source..source + lane_bytes, place(to_page, to));
+            }
+            first += n_rows * PAGE_TOKENS * lane_bytes;
+        }
+    }
+}
+
+/// Numbers of one size in a page of keys, `[32, n_rows]`.
+struct KeyPlane {
+    lane_bytes: usize,
+    n_rows: usize,
+}
+
+impl KeyPlane {
+    const NONE: KeyPlane = KeyPlane { lane_bytes: 0, n_rows: 0 };
 }
 
 #[cfg(test)]

@@ -69,5 +69,9 @@ pub(super) fn planes(shape: &KvShape, row_elems: usize) -> Vec<Plane> {
     match shape.format {
         KvFormat::F32 => vec![plane(0, row_elems * 4)],
         KvFormat::F16 => vec![plane(0, row_elems * 2)],
+        KvFormat::Q8_0 => {
+            let scales_start = shape.n_cells * row_elems;
+            vec![plane(0, row_elems), plane(scales_start, row_elems / shape.format.block_elems() * 4)]
+        }
     }
 }

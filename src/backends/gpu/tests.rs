@@ -19,6 +19,7 @@ fn kernels() -> Vec<(&'static Shader, Vec<u32>)> {
     let gated = vec![256, 144, 1, 0, 1, 0, 0, 1, half];
     let epilogue = vec![128, 64, 64, 32, 12, 1, 1, 1, half];
     let attention = vec![6, 2, 3, 20, 12, 45, half, 3, 32];
+    let blocks = vec![6, 2, 3, 96, 64, u32::MAX, half, 3, 32];
     vec![
         (&elementwise::ADD, vec![]),
         (&elementwise::MUL, vec![]),
@@ -36,10 +37,14 @@ fn kernels() -> Vec<(&'static Shader, Vec<u32>)> {
         (&rope::SHADER, vec![64, 14, 32, 0]),
         (&kvcache_store::F32, vec![128]),
         (&kvcache_store::F16, vec![128]),
+        (&kvcache_store::Q8_0, vec![128]),
         (&epilogue::F32, epilogue.clone()),
-        (&epilogue::F16, epilogue),
+        (&epilogue::F16, epilogue.clone()),
+        (&epilogue::Q8_0, epilogue),
         (&attn::FEW_F32, attention.clone()),
         (&attn::FEW_F16, attention.clone()),
+        (&attn::FEW_Q8_0, blocks.clone()),
+        (&attn::MANY_Q8_0, blocks),
         (&attn::MANY_F32, attention.clone()),
         (&attn::MANY_F16, attention),
         (&attn::COMBINE, vec![12]),

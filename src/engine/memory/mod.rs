@@ -3,7 +3,8 @@
 mod available;
 
 use super::EngineError;
-use crate::graph::{BackendId, KvShape, PAGE_TOKENS};
+use crate::graph::{BackendId, KvFormat, KvShape, PAGE_TOKENS};
+use crate::models::HParams;
 
 pub use available::available_bytes;
 
@@ -21,9 +22,9 @@ pub(super) fn n_ctx(asked: Option<usize>, n_ctx_train: usize) -> usize {
 
 /// Bytes of all layers' keys and values. Wider than an address, so that the refusal can show any number.
 pub(super) fn kv_bytes(shape: &KvShape, n_layer: usize) -> u128 {
-    let elem_bytes = shape.format.dtype().block_bytes();
-    let row_elems = shape.k_row_elems + shape.v_row_elems;
-    [shape.n_cells, row_elems, elem_bytes, n_layer].into_iter().map(|n| n as u128).product()
+    let dtype = shape.format.dtype();
+    let row_blocks = (shape.k_row_elems + shape.v_row_elems) / dtype.block_elems();
+    [shape.n_cells, row_blocks, dtype.block_bytes(), n_layer].into_iter().map(|n| n as u128).product()
 }
 
 /// Refuses a context whose keys and values of `n_layer` layers do not fit into the budget of the host or of a device, or whose
@@ -49,10 +50,20 @@ pub(super) fn check_kv(
     Ok(())
 }
 
+/// Refuses a format whose blocks do not fit into the heads' rows.
+pub(super) fn check_kv_format(format: KvFormat, hparams: &HParams) -> Result<(), EngineError> {
+    for (what, got) in [("head_dim", hparams.head_dim), ("head_dim_v", hparams.head_dim_v)] {
+        let block_elems = format.block_elems();
+        if !got.is_multiple_of(block_elems) {
+            return Err(EngineError::KvFormat { format: format.dtype(), what, block_elems, got });
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::KvFormat;
 
     #[test]
     fn the_default_context_is_bounded_and_whole_pages() {
@@ -76,6 +87,8 @@ mod tests {
     fn a_refused_context_says_what_it_needs_and_what_there_is() {
         let shape = KvShape { n_cells: 4096, k_row_elems: 128, v_row_elems: 128, format: KvFormat::F16 };
         assert_eq!(kv_bytes(&shape, 24), 50_331_648);
+        let blocks = KvShape { format: KvFormat::Q8_0, ..shape };
+        assert_eq!(kv_bytes(&blocks, 24), 50_331_648 / 64 * 34);
         assert!(check_kv(&shape, 24, None, Some(50_331_648)).is_ok());
         let error = check_kv(&shape, 24, None, Some(20 << 20)).expect_err("too big");
         let text =

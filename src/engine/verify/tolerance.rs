@@ -61,6 +61,8 @@ fn attention(kv_format: KvFormat) -> f32 {
     match kv_format {
         KvFormat::F32 => 2e-4,
         KvFormat::F16 => 2e-3,
+        // A value next to the middle between two steps of 1/127 of its block may be rounded either way.
+        KvFormat::Q8_0 => 2e-2,
     }
 }
 
@@ -81,7 +83,7 @@ fn plain(op: OpKind) -> f32 {
 pub(super) fn logits(weights: &Weights, kv_format: KvFormat) -> f32 {
     let is_quantised = weights.layers.iter().any(|layer| layer.all().iter().any(|w| w.dtype.is_quantised()));
     match (is_quantised, kv_format) {
-        (true, _) => 1e-1,
+        (true, _) | (false, KvFormat::Q8_0) => 1e-1,
         (false, KvFormat::F16) => 1e-2,
         (false, KvFormat::F32) => 2e-3,
     }

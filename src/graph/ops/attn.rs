@@ -34,6 +34,14 @@ impl OpDef for Attn {
             return broken("n_head", format!("a multiple of n_head_kv {}", self.n_head_kv), self.n_head);
         }
         expect_dtype(srcs, 0, DType::F32)?;
+        // A head's keys and values are read without those of its neighbours.
+        let block_elems = srcs[1].dtype.block_elems();
+        for (what, n_elems) in [("head_dim", self.head_dim), ("head_dim_v", self.head_dim_v)] {
+            if !n_elems.is_multiple_of(block_elems) {
+                let expected = format!("a multiple of {block_elems} for {}", srcs[1].dtype);
+                return broken(what, expected, n_elems);
+            }
+        }
         let n_tokens = srcs[0].shape.0[1];
         expect_shape(srcs, 0, Shape::d2(self.head_dim * self.n_head, n_tokens))?;
         for index in [2, 3] {

@@ -26,6 +26,17 @@ impl KvShape {
     }
 }
 
+/// Every row is whole blocks of the format.
+pub(crate) fn expect_whole_blocks(kv: &KvShape) -> Result<(), OpError> {
+    for (what, n_elems) in [("k_row_elems", kv.k_row_elems), ("v_row_elems", kv.v_row_elems)] {
+        if kv.format.row_bytes(n_elems).is_none() {
+            let expected = format!("a multiple of {} for {}", kv.format.block_elems(), kv.format.dtype());
+            return broken(what, expected, n_elems);
+        }
+    }
+    Ok(())
+}
+
 /// Writes row `t` of `k` and `v` to KV row `cells[t]`. Sources `k` `[k_row_elems, n_tokens] f32`,
 /// `v` `[v_row_elems, n_tokens] f32`, `cells` `[n_tokens] i32`; the result is the layer's regions.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,6 +57,7 @@ impl OpDef for KvcacheStore {
         expect_dtype(srcs, 0, DType::F32)?;
         expect_dtype(srcs, 1, DType::F32)?;
         expect_dtype(srcs, 2, DType::I32)?;
+        expect_whole_blocks(&self.kv)?;
         let n_tokens = srcs[2].shape.row_len();
         expect_shape(srcs, 0, Shape::d2(self.kv.k_row_elems, n_tokens))?;
         expect_shape(srcs, 1, Shape::d2(self.kv.v_row_elems, n_tokens))?;

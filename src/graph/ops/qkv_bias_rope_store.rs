@@ -48,6 +48,7 @@ impl OpDef for QkvBiasRopeStore {
 /// Checks the sources that the epilogues of a fused Q/K/V product share.
 pub(crate) fn fused_epilogue(srcs: &[TensorSpec], n_q: usize, store: &KvcacheStore) -> Result<(), OpError> {
     expect_dtype(srcs, 0, DType::F32)?;
+    expect_whole_blocks(&store.kv)?;
     expect_shape(srcs, 0, Shape::d2(n_q + store.kv.k_row_elems + store.kv.v_row_elems, 1))?;
     for index in [1, 2] {
         expect_dtype(srcs, index, DType::I32)?;

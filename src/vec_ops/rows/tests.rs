@@ -2,6 +2,7 @@ use half::f16;
 use proptest::prelude::*;
 
 use super::{RowKernels, table};
+use crate::tensor::{BlockQ8_0, Half};
 use crate::vec_ops::Isa;
 
 /// Values that a kernel may meet, a length that no vector divides, and a start that no vector is aligned to.
@@ -97,6 +98,34 @@ proptest! {
     }
 
     #[test]
+    fn every_isa_quantises_and_widens_bytes_with_the_bits_of_scalar(
+        values in prop::collection::vec(prop::array::uniform32(any::<f32>()), 1..5),
+        scale in -12i32..12,
+        n in 1usize..160,
+    ) {
+        let scalar = table(Isa::Scalar);
+        // Numbers of every size, and rows of numbers of one size.
+        let even = |x: &f32| if x.is_finite() { (x.to_bits() % 2001) as f32 * 2f32.powi(scale) - 1000.0 } else { *x };
+        let rows: [Vec<f32>; 2] = [values.concat(), values.concat().iter().map(even).collect()];
+        for (isa, x) in others().into_iter().flat_map(|isa| rows.iter().map(move |x| (isa, x))) {
+            let empty = BlockQ8_0 { d: Half::from_bits(0), qs: [0; 32] };
+            let (mut got, mut expected) = (vec![empty; values.len()], vec![empty; values.len()]);
+            (isa.f32_to_q8_0)(x, &mut got);
+            (scalar.f32_to_q8_0)(x, &mut expected);
+            prop_assert_eq!(&got, &expected);
+            let quants: Vec<i8> = expected.iter().flat_map(|block| block.qs).collect();
+            let n = n.min(quants.len());
+            let scales = std::array::from_fn(|i| x[i] * 0.01);
+            let (mut got, mut expected) = (vec![0.0; n], vec![0.0; n]);
+            (isa.i8_to_f32)(&quants[..n], &scales, &mut got);
+            (scalar.i8_to_f32)(&quants[..n], &scales, &mut expected);
+            for (got, expected) in got.iter().zip(&expected) {
+                prop_assert!(got.to_bits() == expected.to_bits() || (got.is_nan() && expected.is_nan()));
+            }
+        }
+    }
+
+    #[test]
     fn swiglu_matches_silu_then_mul((gate, up, start) in rows()) {
         for isa in Isa::available().into_iter().map(table) {
             let (mut fused, mut chain) = (gate.clone(), gate.clone());
@@ -138,5 +167,21 @@ fn nan_and_infinity_pass_through_every_isa() {
             (isa.rms_norm)(&mut x, &vec![1.0; n], 1e-6);
             assert!(x.iter().all(|x| *x == 0.0));
         }
+    }
+}
+
+#[test]
+fn a_block_holds_its_largest_magnitude_and_rounds_ties_away_from_zero() {
+    for isa in Isa::available().into_iter().map(table) {
+        let mut x = [0.0; 32];
+        (x[0], x[1], x[2], x[3], x[4]) = (-127.0, 0.5, -0.5, 0.49, 2.5);
+        let mut blocks = [BlockQ8_0 { d: Half::from_bits(0), qs: [1; 32] }; 3];
+        let zero = [0.0; 32];
+        let mut spoilt = [1.0; 32];
+        spoilt[31] = f32::INFINITY;
+        (isa.f32_to_q8_0)(&[x, zero, spoilt].concat(), &mut blocks);
+        assert_eq!((blocks[0].d.to_f32(), &blocks[0].qs[..5]), (1.0, &[-127, 1, -1, 0, 3][..]));
+        assert_eq!((blocks[1].d.to_f32(), blocks[1].qs), (0.0, [0; 32]));
+        assert!(blocks[2].d.to_f32().is_nan());
     }
 }

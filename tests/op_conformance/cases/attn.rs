@@ -18,6 +18,8 @@ pub(crate) const N_VOCAB: usize = 500;
 pub(crate) struct Spec {
     pub(crate) op: Attn,
     pub(crate) format: KvFormat,
+    /// Cells of the regions.
+    pub(crate) n_ctx: usize,
     /// `[head_dim * n_head, N_VOCAB]`.
     pub(crate) q: Vec<f32>,
     /// `[head_dim * n_head_kv, N_VOCAB]`.
@@ -38,6 +40,7 @@ pub(crate) fn spec(
     Spec {
         op: Attn { n_head, n_head_kv, head_dim, head_dim_v, scale, window },
         format,
+        n_ctx: 4096,
         q: values(head_dim * n_head * N_VOCAB, 1),
         k: values(head_dim * n_head_kv * N_VOCAB, 2),
         v: values(head_dim_v * n_head_kv * N_VOCAB, 3),
@@ -49,6 +52,7 @@ impl Spec {
         match self.format {
             KvFormat::F32 => x.to_vec(),
             KvFormat::F16 => x.iter().map(|x| f16::from_f32(*x).to_f32()).collect(),
+            KvFormat::Q8_0 => x.chunks(32).flat_map(in_a_block).collect(),
         }
     }
 
@@ -65,7 +69,7 @@ impl Spec {
     }
 
     /// The definition: attention of the last token of a sequence, given the ids of all its tokens.
-    fn reference(&self, ids: &[i32]) -> Vec<f64> {
+    pub(crate) fn reference(&self, ids: &[i32]) -> Vec<f64> {
         let Attn { n_head, n_head_kv, head_dim, head_dim_v, scale, window } = self.op;
         let first = window.map_or(0, |window| ids.len().saturating_sub(window));
         let q = &self.q[ids[ids.len() - 1] as usize * n_head * head_dim..][..n_head * head_dim];
@@ -91,7 +95,8 @@ impl Spec {
     }
 
     fn graph(&self, n_tokens: usize) -> Graph {
-        let params = params(n_tokens, self.format);
+        let mut params = params(n_tokens, self.format);
+        params.cparams.n_ctx = self.n_ctx;
         let mut b = GraphBuilder::new(params);
         b.set_layer(Some(0));
         let Attn { n_head, n_head_kv, head_dim, head_dim_v, .. } = self.op;
@@ -120,10 +125,25 @@ impl Spec {
     }
 }
 
+/// 32 elements as signed bytes with a common scale.
+fn in_a_block(x: &[f32]) -> Vec<f32> {
+    let scale = x.iter().fold(0.0f32, |max, x| if x.abs() > max || x.is_nan() { x.abs() } else { max }) / 127.0;
+    let stored = f16::from_f32(scale).to_f32();
+    let nearest = |x: &f32| if scale > 0.0 { (x / scale).round() } else { scale };
+    x.iter().map(|x| nearest(x) * stored).collect()
+}
+
+/// Whether heads of these lengths can be kept in this format.
+pub(crate) fn suits(format: KvFormat, head_dim: usize, head_dim_v: usize) -> bool {
+    [head_dim, head_dim_v].iter().all(|n| n.is_multiple_of(format.block_elems()))
+}
+
+pub(crate) const FORMATS: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0];
+
 /// A token of a step: sequence, position, id.
 pub(crate) type Token = (usize, usize, i32);
 
-/// A backend with keys and values of up to four sequences of 1024 tokens, whose pages lie scattered.
+/// A backend with keys and values of up to four sequences, each with a fourth of the cells, whose pages lie scattered.
 pub(crate) struct Session {
     spec: Spec,
     set: BackendSet,
@@ -147,7 +167,7 @@ impl Session {
             policy: target.policy(),
             target: target.id,
             executables: HashMap::new(),
-            n_pages: cparams.n_ctx / PAGE_TOKENS,
+            n_pages: spec.n_ctx / PAGE_TOKENS,
             n_seq: cparams.n_seq_max,
         }
     }
@@ -206,9 +226,9 @@ impl Session {
 
 pub(crate) fn check() {
     for (n_head, n_head_kv, head_dim, head_dim_v) in
-        [(4, 4, 32, 32), (14, 2, 64, 64), (6, 3, 80, 80), (4, 1, 128, 128), (3, 1, 20, 12)]
+        [(4, 4, 32, 32), (14, 2, 64, 64), (6, 3, 80, 80), (4, 1, 128, 128), (6, 2, 96, 32), (3, 1, 20, 12)]
     {
-        for format in [KvFormat::F16, KvFormat::F32] {
+        for format in FORMATS.into_iter().filter(|format| suits(*format, head_dim, head_dim_v)) {
             for window in [None, Some(1), Some(45)] {
                 check_with(&spec(n_head, n_head_kv, head_dim, head_dim_v, format, window));
             }

@@ -47,5 +47,10 @@ fn regions(launch: &Launch<'_>, op: &Attn) -> Result<(u32, usize), BackendError>
     if got != rows {
         return Err(launch.broken("key and value rows", format!("{rows:?}"), format!("{got:?}")));
     }
+    let block_elems = kv.shape().format.block_elems();
+    if !op.head_dim.is_multiple_of(block_elems) || !op.head_dim_v.is_multiple_of(block_elems) {
+        let got = format!("{} and {}", op.head_dim, op.head_dim_v);
+        return Err(launch.broken("head_dim and head_dim_v", format!("multiples of {block_elems}"), got));
+    }
     Ok((layer, kv.shape().n_cells / PAGE_TOKENS))
 }

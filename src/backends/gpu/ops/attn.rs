@@ -27,6 +27,7 @@ const PARTIAL_EXTRA: usize = 2;
 const ATTENTION: &str = include_str!("../wgsl/attention.wgsl");
 const KV_F32: &str = include_str!("../wgsl/kv_f32.wgsl");
 const KV_F16: &str = include_str!("../wgsl/kv_f16.wgsl");
+const KV_Q8_0: &str = include_str!("../wgsl/kv_q8_0.wgsl");
 
 const BINDINGS: &[Binding] = &[
     read("q", "f32"),
@@ -60,10 +61,14 @@ const MANY: &str = include_str!("attn_many.wgsl");
 
 pub(in crate::backends::gpu) static FEW_F32: Shader = shader("attn_few_f32", FEW, &[GRID, KV_F32, ATTENTION]);
 pub(in crate::backends::gpu) static FEW_F16: Shader = shader("attn_few_f16", FEW, &[GRID, KV_F16, ATTENTION]);
+pub(in crate::backends::gpu) static FEW_Q8_0: Shader =
+    shader("attn_few_q8_0", FEW, &[GRID, KV_Q8_0, ATTENTION]);
 pub(in crate::backends::gpu) static MANY_F32: Shader =
     shader("attn_many_f32", MANY, &[GRID, KV_F32, ATTENTION]);
 pub(in crate::backends::gpu) static MANY_F16: Shader =
     shader("attn_many_f16", MANY, &[GRID, KV_F16, ATTENTION]);
+pub(in crate::backends::gpu) static MANY_Q8_0: Shader =
+    shader("attn_many_q8_0", MANY, &[GRID, KV_Q8_0, ATTENTION]);
 
 pub(in crate::backends::gpu) static COMBINE: Shader = Shader {
     name: "attn_combine",
@@ -200,6 +205,7 @@ fn few(launch: &mut Launch<'_>, attention: &Attention<'_>) -> Result<(), Backend
     let shader = match attention.format {
         KvFormat::F32 => &FEW_F32,
         KvFormat::F16 => &FEW_F16,
+        KvFormat::Q8_0 => &FEW_Q8_0,
     };
     let heads = heads_at_once(op);
     let kernel = (shader, attention.key(shader, heads));
@@ -224,6 +230,7 @@ fn many(launch: &mut Launch<'_>, attention: &Attention<'_>) -> Result<(), Backen
     let shader = match attention.format {
         KvFormat::F32 => &MANY_F32,
         KvFormat::F16 => &MANY_F16,
+        KvFormat::Q8_0 => &MANY_Q8_0,
     };
     let n_workgroups = attention.n_tokens.div_ceil(TILE) * attention.op.n_head;
     let out = launch.out()?;

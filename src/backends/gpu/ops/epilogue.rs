@@ -3,8 +3,8 @@
 use super::kvcache_store::unit_elems;
 use super::rope::{self, interleaved, rotations};
 use super::{
-    BackendError, Binding, Bound, Dispatch, GRID, HALVES, Launch, Op, PipelineKey, RMS, ROTATION, Shader,
-    read, write,
+    BackendError, Binding, Bound, Dispatch, GRID, HALVES, Launch, Op, PipelineKey, Q8_0 as BLOCKS, RMS,
+    ROTATION, Shader, read, write,
 };
 use crate::graph::{KvFormat, KvcacheStore, RoPE};
 use crate::tensor::DType;
@@ -12,6 +12,7 @@ use crate::tensor::DType;
 const SOURCE: &str = include_str!("epilogue.wgsl");
 const F32_UNITS: &str = include_str!("../wgsl/put_f32.wgsl");
 const F16_UNITS: &str = include_str!("../wgsl/put_f16.wgsl");
+const Q8_0_UNITS: &str = include_str!("../wgsl/put_q8_0.wgsl");
 
 const BINDINGS: &[Binding] = &[
     read("qkv", "f32"),
@@ -44,6 +45,8 @@ const fn shader(name: &'static str, snippets: &'static [&'static str]) -> Shader
 pub(in crate::backends::gpu) static F32: Shader = shader("epilogue_f32", &[GRID, RMS, ROTATION, F32_UNITS]);
 pub(in crate::backends::gpu) static F16: Shader =
     shader("epilogue_f16", &[GRID, RMS, ROTATION, HALVES, F16_UNITS]);
+pub(in crate::backends::gpu) static Q8_0: Shader =
+    shader("epilogue_q8_0", &[GRID, RMS, ROTATION, HALVES, BLOCKS, Q8_0_UNITS]);
 
 /// Invocations of a workgroup, each of which stores one unit of V.
 const WORKGROUP: usize = 128;
@@ -130,6 +133,7 @@ pub(in crate::backends::gpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
     let shader = match shape.format {
         KvFormat::F32 => &F32,
         KvFormat::F16 => &F16,
+        KvFormat::Q8_0 => &Q8_0,
     };
     let n_heads = (epilogue.n_q + shape.k_row_elems) / epilogue.rope.head_dim;
     let n_units = shape.v_row_elems / unit_elems(shape.format);

@@ -1,7 +1,8 @@
 //! KvcacheStore: new keys and values into the layer's regions.
 
 use super::{
-    BackendError, Binding, Bound, GRID, HALVES, Launch, Op, PipelineKey, Shader, payload, read, write,
+    BackendError, Binding, Bound, GRID, HALVES, Launch, Op, PipelineKey, Q8_0 as BLOCKS, Shader, payload,
+    read, write,
 };
 use crate::graph::KvFormat;
 use crate::tensor::DType;
@@ -25,12 +26,15 @@ pub(in crate::backends::gpu) static F32: Shader =
     shader("kvcache_store_f32", &[GRID, include_str!("../wgsl/store_f32.wgsl")]);
 pub(in crate::backends::gpu) static F16: Shader =
     shader("kvcache_store_f16", &[GRID, HALVES, include_str!("../wgsl/store_f16.wgsl")]);
+pub(in crate::backends::gpu) static Q8_0: Shader =
+    shader("kvcache_store_q8_0", &[GRID, HALVES, BLOCKS, include_str!("../wgsl/store_q8_0.wgsl")]);
 
 /// Elements that are stored together; rows are multiples of it.
 pub(in crate::backends::gpu) fn unit_elems(format: KvFormat) -> usize {
     match format {
-        KvFormat::F32 => 1,
+        // Two halves share a word.
         KvFormat::F16 => 2,
+        KvFormat::F32 | KvFormat::Q8_0 => format.block_elems(),
     }
 }
 
@@ -49,6 +53,7 @@ pub(in crate::backends::gpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
     let shader = match shape.format {
         KvFormat::F32 => &F32,
         KvFormat::F16 => &F16,
+        KvFormat::Q8_0 => &Q8_0,
     };
     let cells = launch.src(2)?;
     for (index, region, row_elems) in

@@ -26,6 +26,7 @@ const GRID: &str = include_str!("../wgsl/grid.wgsl");
 const ACTIVATION: &str = include_str!("../wgsl/activation.wgsl");
 const RMS: &str = include_str!("../wgsl/rms.wgsl");
 const HALVES: &str = include_str!("../wgsl/halves.wgsl");
+const Q8_0: &str = include_str!("../wgsl/q8_0.wgsl");
 const ROTATION: &str = include_str!("../wgsl/rotation.wgsl");
 
 /// The payload of the node, or an error if the kernel table sent a node of another op here.
