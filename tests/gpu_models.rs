@@ -101,9 +101,12 @@ impl Observer for Copies {
     }
 }
 
-/// The values of the nodes that end a layer's halves, by name.
+/// A node's name and value.
+type Named = (String, Vec<f32>);
+
+/// The values of the nodes that end a layer's halves.
 #[derive(Clone, Default)]
-struct Layers(Arc<Mutex<Vec<(String, Vec<f32>)>>>);
+struct Layers(Arc<Mutex<Vec<Named>>>);
 
 impl Observer for Layers {
     fn node_end(&mut self, node: &Node, value: &mut NodeValue<'_>) {
