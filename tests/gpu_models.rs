@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use minfer::engine::{Batch, BenchTest, Context, GpuLayers, log_sum_exp};
@@ -100,9 +101,12 @@ impl Observer for Copies {
     }
 }
 
-/// The values of the nodes that end a layer's halves, by name.
+/// A node's name and value.
+type Named = (String, Vec<f32>);
+
+/// The values of the nodes that end a layer's halves.
 #[derive(Clone, Default)]
-struct Layers(Arc<Mutex<Vec<(String, Vec<f32>)>>>);
+struct Layers(Arc<Mutex<Vec<Named>>>);
 
 impl Observer for Layers {
     fn node_end(&mut self, node: &Node, value: &mut NodeValue<'_>) {
@@ -125,9 +129,13 @@ fn fused_qkv_matches_unfused_decode() {
     // Biased, biased with mixed types, without either, normed, normed with mixed types.
     let models =
         ["qwen2-tied-q4_0", "wide-qwen2-q4_k_m", "llama-untied-q4_0", "qwen3-tied-q5_0", "wide-qwen3-q5_k_m"];
+    let mut formats_met = HashSet::new();
     for name in models {
-        for format in [KvFormat::F32, KvFormat::F16] {
-            let engine = on_gpu(name, GpuLayers::Auto);
+        let engine = on_gpu(name, GpuLayers::Auto);
+        let head_dim = engine.model().hparams.head_dim;
+        let formats = [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0];
+        for format in formats.into_iter().filter(|format| head_dim.is_multiple_of(format.block_elems())) {
+            formats_met.insert(format);
             let n_layer = engine.model().hparams.n_layer;
             let has_norms = name.contains("qwen3");
             let mut runs = Vec::new();
@@ -165,6 +173,7 @@ fn fused_qkv_matches_unfused_decode() {
             }
         }
     }
+    assert_eq!(formats_met.len(), 3, "some model's heads are whole blocks");
 }
 
 #[test]

@@ -9,6 +9,9 @@ use crate::graph::{BackendError, RoPE};
 const N_DIGITS: usize = 4;
 const DIGIT_VALUES: usize = 256;
 
+/// Reads the values of a weight that divides frequencies.
+pub(super) type Factors<'a> = &'a dyn Fn() -> Result<Vec<f32>, BackendError>;
+
 /// Tables of the rotations met so far.
 #[derive(Default)]
 pub(super) struct Tables {
@@ -30,7 +33,7 @@ impl Tables {
         &mut self,
         gpu: &Gpu,
         op: &RoPE,
-        factors: Option<(&str, &dyn Fn() -> Result<Vec<f32>, BackendError>)>,
+        factors: Option<(&str, Factors<'_>)>,
     ) -> Result<wgpu::Buffer, BackendError> {
         let name = factors.map(|(name, _)| name);
         let same = |rotation: &&Rotation| rotation.op == *op && rotation.factors.as_deref() == name;
