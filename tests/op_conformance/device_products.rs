@@ -88,6 +88,31 @@ fn rows_of_blocks_of_32_may_end_inside_a_tile() {
 }
 
 #[test]
+fn a_token_of_nan_spoils_no_other_one() {
+    // Rows that end inside the sixteen elements that kernels take at once.
+    const N_IN: usize = 100;
+    const N_OUT: usize = 33;
+    for n_tokens in [2, 70] {
+        let mut x = values(N_IN * n_tokens, 3);
+        x[N_IN..2 * N_IN].fill(f32::NAN);
+        let mut case = Case::new(n_tokens);
+        let w = case.weight(weight(DType::F32, N_IN, N_OUT));
+        let value = case.value(Shape::d2(N_IN, n_tokens), &x);
+        let op = MatMul { bias: false, activations: ActivationPrecision::Bits16 };
+        let result = case.apply(op, &[value], &[&w]);
+        for (name, got) in
+            case.run_on(builtin().backends().iter().filter_map(Target::device).collect(), result, &[])
+        {
+            for (token, got) in got.chunks(N_OUT).enumerate() {
+                let is_nan = got.iter().all(|y| y.is_nan());
+                let is_finite = got.iter().all(|y| y.is_finite());
+                assert_eq!((is_nan, is_finite), (token == 1, token != 1), "{name}: token {token} of {n_tokens}");
+            }
+        }
+    }
+}
+
+#[test]
 fn rows_of_every_type_decode_to_the_bits_of_the_definition() {
     const ROWS: usize = 8;
     for dtype in DType::all().filter(|dtype| *dtype != DType::I32) {

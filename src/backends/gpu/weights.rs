@@ -15,8 +15,9 @@ use crate::tensor::{DType, Shape, Tensor, TensorMap};
 
 /// Bytes handed to the driver at once; it keeps a copy until the device has them.
 const STAGING_BYTES: usize = 16 << 20;
-/// Kernels read whole words, the last one of which may lie beyond the last block.
-const PADDING_BYTES: usize = 4;
+/// Kernels read sixteen elements at a time, all but one of which may lie beyond a row of f32; words of blocks reach
+/// less far.
+const PADDING_BYTES: usize = 15 * 4;
 
 /// Rows of a weight in one buffer.
 #[derive(Clone, Debug)]

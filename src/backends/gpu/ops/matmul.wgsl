@@ -8,10 +8,13 @@ var<workgroup> x_tile: array<vec4<f32>, 512>;
 
 fn x4(col: u32, i: u32) -> vec4<f32> {
     let at = p.x_at + col * N_IN + i;
-    if (ALIGNED == 1u) {
-        return select(vec4<f32>(0.0), x[at >> 2u], i < N_IN);
-    }
     var y = vec4<f32>(0.0);
+    if (ALIGNED == 1u) {
+        if (i < N_IN) {
+            y = x[at >> 2u];
+        }
+        return y;
+    }
     for (var j = 0u; j < 4u; j++) {
         if (i + j < N_IN) {
             y[j] = x[(at + j) >> 2u][(at + j) & 3u];

@@ -7,10 +7,13 @@ const N_VALUES = 2u * N_COLS;
 // Elements i .. i + 4 of token `col`, zero beyond the row.
 fn x4(col: u32, i: u32) -> vec4<f32> {
     let at = p.x_at + col * N_IN + i;
-    if (ALIGNED == 1u) {
-        return x[at >> 2u];
-    }
     var y = vec4<f32>(0.0);
+    if (ALIGNED == 1u) {
+        if (N_IN % 16u == 0u || i < N_IN) {
+            y = x[at >> 2u];
+        }
+        return y;
+    }
     for (var j = 0u; j < 4u; j++) {
         if (i + j < N_IN) {
             y[j] = x[(at + j) >> 2u][(at + j) & 3u];
@@ -23,7 +26,13 @@ fn normed4(value: vec4<f32>, i: u32, inverse: f32) -> vec4<f32> {
     if (NORM == 0u) {
         return value;
     }
-    return (value * inverse) * vec4<f32>(norm_load(i), norm_load(i + 1u), norm_load(i + 2u), norm_load(i + 3u));
+    var y = vec4<f32>(0.0);
+    for (var j = 0u; j < 4u; j++) {
+        if (N_IN % 16u == 0u || i + j < N_IN) {
+            y[j] = (value[j] * inverse) * norm_load(i + j);
+        }
+    }
+    return y;
 }
 
 // Rows of odd length end inside sixteen elements, and what follows may be anything.

@@ -13,7 +13,7 @@ fn doubled4(nibbles: u32) -> vec4<f32> {
 fn weight16(row_at: u32, e: u32) -> mat4x4<f32> {
     let at = row_at + (e >> 5u) * 17u;
     let exponent = byte_at(at);
-    let bits = select((exponent - 1u) << 23u, 0x00200000u << exponent, exponent < 2u);
+    let bits = select((exponent - 1u) << 23u, 0x00200000u << (exponent & 1u), exponent < 2u);
     let d = bitcast<f32>(bits);
     let shift = (e & 16u) >> 2u;
     var y: mat4x4<f32>;
