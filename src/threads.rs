@@ -203,7 +203,7 @@ fn call(body: &(dyn Fn(usize, usize) + Sync), worker: usize, n_workers: usize) -
 }
 
 /// Locks a mutex whose data stays valid even if a holder panicked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::error::CliError;
@@ -12,6 +12,7 @@ use super::output::note;
 use crate::config::Config;
 use crate::engine::{Context, OpTime};
 use crate::graph::{BackendId, Executable, Node, NodeSources, NodeValue, Observer, OpKind};
+use crate::threads::lock;
 
 /// What was watched, to be printed at the end of the run.
 #[derive(Clone, Default)]
@@ -68,10 +69,6 @@ impl Watch {
         }
         state.trace.take().map_or(Ok(()), Trace::finish)
     }
-}
-
-fn lock(state: &Arc<Mutex<State>>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Watcher {

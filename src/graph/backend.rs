@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{FusedOp, KvShape, Node, Op, OpKind, WeightRef};
+use super::{FusedOp, KvShape, Node, Op, OpError, OpKind, TensorSpec, WeightRef};
 use crate::tensor::{DType, Shape};
 
 /// A buffer of one backend's pool.
@@ -46,6 +46,44 @@ pub struct NodeCall<'a> {
     pub srcs: &'a [Operand],
     /// Its result. In-place nodes share the slot of a source.
     pub out: Operand,
+}
+
+/// Sources that a node can have at most.
+pub(crate) const MAX_SOURCES: usize = 5;
+
+impl NodeCall<'_> {
+    /// A violated precondition of this node.
+    pub(crate) fn broken(
+        &self,
+        what: &'static str,
+        expected: impl ToString,
+        got: impl ToString,
+    ) -> BackendError {
+        let (node, op) = (self.node.name.clone(), self.node.op.name());
+        BackendError::Invariant { node, op, what, expected: expected.to_string(), got: got.to_string() }
+    }
+
+    /// Sources, weights and result obey the op's shape rule, so launchers need not check them again.
+    pub(crate) fn check_shapes(&self) -> Result<(), BackendError> {
+        let spec = |operand: &Operand| TensorSpec { shape: operand.shape, dtype: operand.dtype };
+        let out = spec(&self.out);
+        let mut specs = [out; MAX_SOURCES];
+        if self.srcs.len() > MAX_SOURCES {
+            return Err(self.broken("number of sources", format!("at most {MAX_SOURCES}"), self.srcs.len()));
+        }
+        for (to, operand) in specs.iter_mut().zip(self.srcs) {
+            *to = spec(operand);
+        }
+        let result = self.node.op.infer(&specs[..self.srcs.len()], &self.node.meta.weights);
+        let result = result.map_err(|OpError { what, expected, got }| {
+            self.broken("shapes", format!("{what} {expected}"), got)
+        })?;
+        let show = |spec: TensorSpec| format!("{} {}", spec.dtype, spec.shape);
+        match result == out {
+            true => Ok(()),
+            false => Err(self.broken("result", show(result), show(out))),
+        }
+    }
 }
 
 /// What can go wrong on a backend.

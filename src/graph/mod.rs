@@ -37,6 +37,7 @@ mod text;
 
 pub use alloc::{Place, Plan, PlannedBuffer, size_class};
 pub use assign::{AssignQuery, Policy, assign};
+pub(crate) use backend::MAX_SOURCES;
 pub use backend::{Backend, BackendError, BufferId, NodeCall, Operand, Slot, WorkCounts};
 pub use builder::GraphBuilder;
 pub use cache::{DEFAULT_GRAPHS, GraphCache};

@@ -1,9 +1,10 @@
 //! The enabled backends of a context, and what graphs have taken from them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::{Backend, BackendId, BufferId, FusedOp, GraphError, KvShape};
+use crate::threads::lock;
 
 /// Backend instances by id, with their memory budgets and the keys and values that they hold.
 ///
@@ -38,7 +39,7 @@ pub(crate) struct Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.bin.lock().unwrap_or_else(PoisonError::into_inner).push((self.id, self.bytes));
+        lock(&self.bin).push((self.id, self.bytes));
     }
 }
 
@@ -192,7 +193,7 @@ impl BackendSet {
 
 impl Member {
     fn empty_bin(&mut self) {
-        let returned = std::mem::take(&mut *self.bin.lock().unwrap_or_else(PoisonError::into_inner));
+        let returned = std::mem::take(&mut *lock(&self.bin));
         for (buffer, bytes) in returned {
             self.backend.free(buffer);
             self.used_bytes -= bytes;

@@ -9,6 +9,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
+use super::lock;
+
 /// How long a waiter spins before it yields: about the longest operation that one thread does alone. Who yields to a busy process is
 /// back only after that one's time slice.
 const SPIN_TIME: Duration = Duration::from_micros(50);
@@ -74,7 +76,7 @@ impl Gate {
     }
 
     fn sleep_until(&self, ready: impl Fn(usize) -> bool) -> usize {
-        let mut guard = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.asleep);
         // A sleeper announces itself and then looks at the value; a writer changes the value and then looks for sleepers. Both in
         // sequentially consistent order, so at least one of the two sees the other.
         self.n_sleepers.fetch_add(1, Ordering::SeqCst);
@@ -96,7 +98,7 @@ impl Gate {
     fn wake_sleepers(&self) {
         if self.n_sleepers.load(Ordering::SeqCst) > 0 {
             // Taking the lock waits for a sleeper that has announced itself but does not wait yet.
-            drop(self.asleep.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(lock(&self.asleep));
             self.wake.notify_all();
         }
     }

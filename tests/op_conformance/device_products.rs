@@ -106,7 +106,11 @@ fn a_token_of_nan_spoils_no_other_one() {
             for (token, got) in got.chunks(N_OUT).enumerate() {
                 let is_nan = got.iter().all(|y| y.is_nan());
                 let is_finite = got.iter().all(|y| y.is_finite());
-                assert_eq!((is_nan, is_finite), (token == 1, token != 1), "{name}: token {token} of {n_tokens}");
+                assert_eq!(
+                    (is_nan, is_finite),
+                    (token == 1, token != 1),
+                    "{name}: token {token} of {n_tokens}"
+                );
             }
         }
     }

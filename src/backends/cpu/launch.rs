@@ -1,10 +1,10 @@
 //! What a launcher works with: the node's values, weights, and the parts of the backend that outlive a node.
 
+use super::NAME;
 use super::caches::Caches;
 use super::device::Device;
 use super::kv::KvRegions;
-use super::values::{Source, Values, broken};
-use super::{NAME, values};
+use super::values::{Source, Values};
 use crate::graph::{BackendError, NodeCall};
 use crate::tensor::{DType, Tensor};
 
@@ -42,7 +42,7 @@ impl<'a> Launch<'a> {
         expected: impl ToString,
         got: impl ToString,
     ) -> BackendError {
-        values::broken(self.call, what, expected, got)
+        self.call.broken(what, expected, got)
     }
 
     /// Source `index` as f32.
@@ -78,7 +78,7 @@ impl<'a> Launch<'a> {
     pub(super) fn take_out(&mut self) -> Result<&'a mut [f32], BackendError> {
         let bytes = std::mem::take(&mut self.values.out);
         bytemuck::try_cast_slice_mut(bytes)
-            .map_err(|error| broken(self.call, "place of the result", "a multiple of 4 bytes", error))
+            .map_err(|error| self.broken("place of the result", "a multiple of 4 bytes", error))
     }
 
     /// The result and, unless it is the same memory, source 0.
@@ -114,5 +114,5 @@ impl<'a> Launch<'a> {
 
 fn cast<'a, T: bytemuck::Pod>(call: &NodeCall<'_>, bytes: &'a [u8]) -> Result<&'a [T], BackendError> {
     bytemuck::try_cast_slice(bytes)
-        .map_err(|error| broken(call, "place of a value", "a multiple of 4 bytes", error))
+        .map_err(|error| call.broken("place of a value", "a multiple of 4 bytes", error))
 }

@@ -24,8 +24,7 @@ use launch::Launch;
 use pool::Pool;
 
 use crate::graph::{
-    Backend, BackendError, BufferId, FusedOp, Fusion, KvShape, NodeCall, Op, OpError, OpKind, Operand, Slot,
-    TensorSpec, WeightRef,
+    Backend, BackendError, BufferId, FusedOp, Fusion, KvShape, NodeCall, Op, OpKind, Slot, WeightRef,
 };
 use crate::tensor::{DType, TensorBytes, TensorMap};
 use crate::threads::ThreadPool;
@@ -57,7 +56,7 @@ impl CpuBackend {
     pub fn new(options: CpuOptions) -> CpuBackend {
         CpuBackend {
             device: Device::new(options.weights, options.pool, options.isa),
-            buffers: Pool::default(),
+            buffers: Pool::new(NAME),
             kv: KvRegions::default(),
             caches: Caches::default(),
         }
@@ -96,7 +95,7 @@ impl Backend for CpuBackend {
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<BufferId, BackendError> {
-        self.buffers.alloc(bytes)
+        self.buffers.alloc(bytes, pool::make)
     }
 
     fn free(&mut self, buffer: BufferId) {
@@ -110,12 +109,14 @@ impl Backend for CpuBackend {
 
     fn write(&mut self, buffer: BufferId, offset_bytes: usize, bytes: &[u8]) -> Result<(), BackendError> {
         self.caches.activations.buffer_written(buffer);
-        self.buffers.range(buffer, offset_bytes, bytes.len())?.copy_from_slice(bytes);
+        let memory = self.buffers.get_mut(buffer, offset_bytes, bytes.len())?;
+        memory[offset_bytes..offset_bytes + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
     fn read(&mut self, buffer: BufferId, offset_bytes: usize, out: &mut [u8]) -> Result<(), BackendError> {
-        out.copy_from_slice(self.buffers.range(buffer, offset_bytes, out.len())?);
+        let memory = self.buffers.get(buffer, offset_bytes, out.len())?;
+        out.copy_from_slice(&memory[offset_bytes..offset_bytes + out.len()]);
         Ok(())
     }
 
@@ -129,7 +130,7 @@ impl Backend for CpuBackend {
 
     fn execute_node(&mut self, call: &NodeCall<'_>) -> Result<(), BackendError> {
         let kernel = kernel_for(call)?;
-        check_shapes(call)?;
+        call.check_shapes()?;
         let values = self.buffers.resolve(call)?;
         let (device, kv, caches) = (&self.device, &mut self.kv, &mut self.caches);
         if let (Slot::Buffer { id, .. }, true) = (call.out.slot, kernel.writes) {
@@ -144,22 +145,4 @@ fn kernel_for(call: &NodeCall<'_>) -> Result<&'static Kernel, BackendError> {
         let (node, op) = (call.node.name.clone(), call.node.op.name());
         BackendError::NoKernel { node, op, backend: NAME }
     })
-}
-
-/// Sources, weights and result obey the op's shape rule, so launchers need not check them again.
-fn check_shapes(call: &NodeCall<'_>) -> Result<(), BackendError> {
-    let spec = |operand: &Operand| TensorSpec { shape: operand.shape, dtype: operand.dtype };
-    let mut specs = [spec(&call.out); 8];
-    let n = call.srcs.len().min(specs.len());
-    for (to, operand) in specs.iter_mut().zip(call.srcs) {
-        *to = spec(operand);
-    }
-    let result = call.node.op.infer(&specs[..n], &call.node.meta.weights).map_err(
-        |OpError { what, expected, got }| values::broken(call, "shapes", format!("{what} {expected}"), got),
-    )?;
-    let show = |spec: TensorSpec| format!("{} {}", spec.dtype, spec.shape);
-    match result == spec(&call.out) {
-        true => Ok(()),
-        false => Err(values::broken(call, "result", show(result), show(spec(&call.out)))),
-    }
 }

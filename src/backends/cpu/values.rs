@@ -1,10 +1,7 @@
 //! The sources and the result of one node as slices: the one place where several parts of the pool are borrowed at
 //! once.
 
-use crate::graph::{BackendError, BufferId, NodeCall, Operand, Slot};
-
-/// Sources that a node can have at most.
-const MAX_SOURCES: usize = 5;
+use crate::graph::{BackendError, BufferId, MAX_SOURCES, NodeCall, Operand, Slot};
 
 /// A source of the running node.
 #[derive(Clone, Copy)]
@@ -42,9 +39,6 @@ pub(super) fn resolve<'a>(
     };
     let result = find(&call.out)?;
     let mut srcs = [Source::Overlap; MAX_SOURCES];
-    if call.srcs.len() > srcs.len() {
-        return Err(broken(call, "number of sources", format!("at most {MAX_SOURCES}"), call.srcs.len()));
-    }
     for (src, operand) in srcs.iter_mut().zip(call.srcs) {
         *src = match (operand.slot, find(operand)?) {
             (Slot::Kv { layer }, _) => Source::Kv(layer),
@@ -73,17 +67,6 @@ fn overlap((start, len): Place, other: Option<Place>) -> bool {
 fn bytes_of(call: &NodeCall<'_>, operand: &Operand) -> Result<usize, BackendError> {
     let bytes = operand.dtype.bytes_for(operand.shape.n_elems());
     bytes.ok_or_else(|| {
-        broken(call, "elements", format!("whole blocks of {}", operand.dtype), operand.shape.n_elems())
+        call.broken("elements", format!("whole blocks of {}", operand.dtype), operand.shape.n_elems())
     })
-}
-
-/// A violated precondition of the node of `call`.
-pub(super) fn broken(
-    call: &NodeCall<'_>,
-    what: &'static str,
-    expected: impl ToString,
-    got: impl ToString,
-) -> BackendError {
-    let (node, op) = (call.node.name.clone(), call.node.op.name());
-    BackendError::Invariant { node, op, what, expected: expected.to_string(), got: got.to_string() }
 }

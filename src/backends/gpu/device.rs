@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use super::lock;
 use super::pipelines::Pipelines;
 use crate::graph::{Availability, BackendError, DeviceInfo, DeviceKind};
+use crate::threads::lock;
 
 /// Bytes of immediates that kernels may use: what every Vulkan and Metal device has.
 pub(super) const IMMEDIATES_BYTES: u32 = 128;

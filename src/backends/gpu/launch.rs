@@ -12,6 +12,7 @@ use super::tables::Tables;
 use super::weights::{Resident, Weights};
 use crate::graph::{BackendError, NodeCall, Operand, Slot};
 use crate::tensor::DType;
+use crate::threads::lock;
 
 /// Workgroups per dimension that every device takes.
 const MAX_WORKGROUPS: u32 = 65_535;
@@ -36,8 +37,7 @@ impl<'a> Launch<'a> {
         expected: impl ToString,
         got: impl ToString,
     ) -> BackendError {
-        let (node, op) = (self.call.node.name.clone(), self.call.node.op.name());
-        BackendError::Invariant { node, op, what, expected: expected.to_string(), got: got.to_string() }
+        self.call.broken(what, expected, got)
     }
 
     /// Source `index` in its buffer.
@@ -56,7 +56,7 @@ impl<'a> Launch<'a> {
         };
         let bytes = operand.dtype.bytes_for(operand.shape.n_elems());
         let bytes = bytes.ok_or_else(|| self.broken(what, "whole blocks", operand.shape))?;
-        let buffer = self.pool.get(self.gpu.label(), id, offset_bytes, bytes)?;
+        let buffer = self.pool.get(id, offset_bytes, bytes)?;
         Ok(Bound { buffer, offset_bytes, elem_bytes: 4 })
     }
 
@@ -92,7 +92,7 @@ impl<'a> Launch<'a> {
     /// Weight `index`, with the type and shape that the node was built for.
     pub(super) fn weight(&self, index: usize) -> Result<Arc<Resident>, BackendError> {
         let wanted = &self.call.node.meta.weights[index];
-        let found = super::lock(self.weights).get(wanted);
+        let found = lock(self.weights).get(wanted);
         found.ok_or_else(|| BackendError::MissingWeight {
             node: self.call.node.name.clone(),
             weight: wanted.name.to_string(),

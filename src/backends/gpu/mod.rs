@@ -23,7 +23,7 @@ mod weights;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use device::{Api, Gpu};
@@ -40,6 +40,7 @@ use crate::graph::{
     NodeCall, Op, OpKind, WeightRef, WorkCounts,
 };
 use crate::tensor::{DType, TensorMap};
+use crate::threads::lock;
 
 /// Metal on Apple's systems, Vulkan everywhere else.
 pub(super) const BUILTIN: BuiltBackend = BuiltBackend {
@@ -100,8 +101,8 @@ impl Device for GpuDevice {
         self.gpu.check("starting a context")?;
         Ok(Box::new(GpuBackend {
             gpu: Arc::clone(&self.gpu),
+            pool: Pool::new(self.gpu.label()),
             device: self,
-            pool: Pool::default(),
             kv: KvRegions::default(),
             tables: Tables::default(),
             scratch: Scratch::default(),
@@ -143,7 +144,7 @@ impl Backend for GpuBackend {
     }
 
     fn alloc(&mut self, bytes: usize) -> Result<BufferId, BackendError> {
-        self.pool.alloc(&self.gpu, bytes)
+        self.pool.alloc(bytes, |bytes| pool::make(&self.gpu, bytes))
     }
 
     fn free(&mut self, buffer: BufferId) {
@@ -156,7 +157,7 @@ impl Backend for GpuBackend {
 
     fn write(&mut self, buffer: BufferId, offset_bytes: usize, bytes: &[u8]) -> Result<(), BackendError> {
         self.flush_before_write()?;
-        let buffer = self.pool.get(self.gpu.label(), buffer, offset_bytes, bytes.len())?;
+        let buffer = self.pool.get(buffer, offset_bytes, bytes.len())?;
         self.gpu.queue.write_buffer(buffer, offset_bytes as u64, bytes);
         self.recorder.counts.uploaded_bytes += bytes.len() as u64;
         self.gpu.check("writing to the device")
@@ -164,7 +165,7 @@ impl Backend for GpuBackend {
 
     fn read(&mut self, buffer: BufferId, offset_bytes: usize, out: &mut [u8]) -> Result<(), BackendError> {
         self.submit()?;
-        let buffer = self.pool.get(self.gpu.label(), buffer, offset_bytes, out.len())?;
+        let buffer = self.pool.get(buffer, offset_bytes, out.len())?;
         transfer::read(&self.gpu, buffer, offset_bytes, out)?;
         self.recorder.counts.downloaded_bytes += out.len() as u64;
         Ok(())
@@ -203,6 +204,7 @@ impl Backend for GpuBackend {
             let (node, op) = (call.node.name.clone(), call.node.op.name());
             return Err(BackendError::NoKernel { node, op, backend: self.gpu.label() });
         };
+        call.check_shapes()?;
         self.recorder.node_start(&self.gpu, kind)?;
         let GpuBackend { device, gpu, pool, kv, tables, scratch, recorder } = self;
         let weights = &device.weights;
@@ -231,9 +233,4 @@ impl Backend for GpuBackend {
         self.submit()?;
         self.gpu.wait()
     }
-}
-
-/// What a panic left behind is still whole: nothing here is half-changed while a lock is held.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

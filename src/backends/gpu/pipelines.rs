@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::blocks;
 use super::device::{Gpu, IMMEDIATES_BYTES};
 use crate::graph::BackendError;
 use crate::tensor::DType;
+use crate::threads::lock;
 
 const LANES_TREE: &str = include_str!("wgsl/lanes_tree.wgsl");
 const LANES_SUBGROUP: &str = include_str!("wgsl/lanes_subgroup.wgsl");
@@ -94,7 +95,7 @@ impl Pipelines {
         shader: &'static Shader,
         key: &PipelineKey,
     ) -> Result<Arc<Pipeline>, BackendError> {
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compiled = lock(&self.compiled);
         if let Some(pipeline) = compiled.get(key) {
             return Ok(Arc::clone(pipeline));
         }

@@ -1,7 +1,9 @@
 //! What a null backend counts.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use crate::threads::lock;
 
 /// Counts of calls, and the names of the nodes that ran.
 #[derive(Default, Debug)]
@@ -48,7 +50,7 @@ impl Counters {
 
     /// Takes the names of the nodes that ran since the last call, in order.
     pub fn take_nodes(&self) -> Vec<String> {
-        std::mem::take(&mut *self.nodes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.nodes))
     }
 
     pub(super) fn count(&self, counter: &AtomicUsize) {
@@ -56,6 +58,6 @@ impl Counters {
     }
 
     pub(super) fn executed(&self, name: &str) {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+        lock(&self.nodes).push(name.to_owned());
     }
 }

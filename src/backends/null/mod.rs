@@ -45,19 +45,14 @@ impl NullBackend {
         what: &'static str,
         operand: &Operand,
     ) -> Result<(), BackendError> {
-        let invariant = |expected: String, got: String| {
-            let (node, op) = (call.node.name.clone(), call.node.op.name());
-            BackendError::Invariant { node, op, what, expected, got }
-        };
         match operand.slot {
             Slot::Buffer { id, offset_bytes } => {
                 let bytes = operand.dtype.bytes_for(operand.shape.n_elems());
-                let bytes =
-                    bytes.ok_or_else(|| invariant("whole blocks".into(), operand.shape.to_string()))?;
+                let bytes = bytes.ok_or_else(|| call.broken(what, "whole blocks", operand.shape))?;
                 self.pool.check(id, offset_bytes, bytes)
             }
             Slot::Kv { layer } if self.kv.contains_key(&layer) => Ok(()),
-            Slot::Kv { layer } => Err(invariant(format!("keys and values of layer {layer}"), "none".into())),
+            Slot::Kv { layer } => Err(call.broken(what, format!("keys and values of layer {layer}"), "none")),
         }
     }
 }

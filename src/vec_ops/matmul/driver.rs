@@ -1,13 +1,13 @@
 //! The matmul as callers see it: jobs in, the pool at work, results out.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::error::MatmulError;
 use super::panel::PanelBlock;
 use super::product::Product;
 use super::{Activations, Table};
 use crate::tensor::Tensor;
-use crate::threads::ThreadPool;
+use crate::threads::{ThreadPool, lock};
 
 /// Multiplications below which the pool is not worth waking.
 const SMALL: usize = 1 << 15;
@@ -89,7 +89,7 @@ pub fn matmul_many(
     }
     scratch.grow(pool.n_workers());
     let work = |worker: usize, _: usize| {
-        let mut panels = scratch.panels[worker].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut panels = lock(&scratch.panels[worker]);
         for product in &products {
             product.compute_share(&mut panels);
         }

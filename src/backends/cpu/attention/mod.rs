@@ -17,6 +17,7 @@ use super::device::Device;
 use super::kv::KvLayer;
 use super::parallel::worth_waking;
 use crate::graph::{Attn, PAGE_TOKENS};
+use crate::threads::lock;
 use crate::vec_ops::attention::{PAGE_KEYS, PageScores};
 pub(super) use plan::{BadInput, Tile, Tokens, tiles, visible};
 pub(super) use workspace::Workspaces;
@@ -237,8 +238,4 @@ impl Attention<'_> {
             (self.device.rows.scale)(out, 1.0 / total.states[row].sum);
         }
     }
-}
-
-fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

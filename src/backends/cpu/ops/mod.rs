@@ -21,15 +21,3 @@ mod elementwise;
 use super::launch::{InPlace, Launch};
 use super::parallel::for_rows;
 use crate::graph::{BackendError, Op};
-
-/// The payload of the node, or an error if the kernel table sent a node of another op here.
-macro_rules! payload {
-    ($launch:expr, $op:ident) => {
-        match &$launch.call.node.op {
-            Op::$op(op) => op,
-            other => return Err($launch.broken("op", stringify!($op), other.name())),
-        }
-    };
-}
-
-use payload;

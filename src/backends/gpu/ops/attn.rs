@@ -4,9 +4,7 @@
 //! sequence that does not exist gets zeros, a page that no region has is seen by nobody, and a position beyond the page
 //! table counts as the last one in it.
 
-use super::{
-    BackendError, Binding, Bound, Dispatch, GRID, Launch, Op, PipelineKey, Shader, payload, read, write,
-};
+use super::{BackendError, Binding, Bound, Dispatch, GRID, Launch, Op, PipelineKey, Shader, read, write};
 use crate::backends::gpu::kv::KvLayer;
 use crate::graph::{Attn, KvFormat, PAGE_TOKENS, Slot};
 use crate::tensor::DType;

@@ -1,6 +1,6 @@
 //! Add, Mul, Scale, Silu, SwiGLU: one element at a time.
 
-use super::{ACTIVATION, BackendError, Binding, GRID, Launch, Op, PipelineKey, Shader, payload, read, write};
+use super::{ACTIVATION, BackendError, Binding, GRID, Launch, PipelineKey, Shader, read, write};
 
 const SOURCE: &str = include_str!("elementwise.wgsl");
 

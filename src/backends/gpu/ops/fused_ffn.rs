@@ -1,7 +1,7 @@
 //! FusedFFN: the norm before the feed-forward network, gate and up in one product, and the activation.
 
 use super::product::{Product, is_contiguous, run};
-use super::{ACTIVATION, BackendError, GRID, Launch, Op, PipelineKey, Shader, payload, read, write};
+use super::{ACTIVATION, BackendError, GRID, Launch, PipelineKey, Shader, read, write};
 
 /// The activation of a product whose halves are gates and ups, over its first half.
 pub(in crate::backends::gpu) static HALVES: Shader = Shader {

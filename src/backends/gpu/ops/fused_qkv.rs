@@ -1,7 +1,7 @@
 //! FusedQKV: the norm before attention, and one product for Q, K and V.
 
 use super::product::{Product, run};
-use super::{BackendError, Launch, Op, payload};
+use super::{BackendError, Launch};
 
 pub(in crate::backends::gpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let norm = payload!(launch, FusedQKV).norm.clone();

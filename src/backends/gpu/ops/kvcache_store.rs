@@ -1,8 +1,7 @@
 //! KvcacheStore: new keys and values into the layer's regions.
 
 use super::{
-    BackendError, Binding, Bound, GRID, HALVES, Launch, Op, PipelineKey, Q8_0 as BLOCKS, Shader, payload,
-    read, write,
+    BackendError, Binding, Bound, GRID, HALVES, Launch, Op, PipelineKey, Q8_0 as BLOCKS, Shader, read, write,
 };
 use crate::graph::KvFormat;
 use crate::tensor::DType;

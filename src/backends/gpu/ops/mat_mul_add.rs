@@ -1,7 +1,7 @@
 //! MatMulAdd: a product and the residual that it is added to.
 
 use super::product::{Product, run};
-use super::{BackendError, Launch, Op, payload};
+use super::{BackendError, Launch};
 
 pub(in crate::backends::gpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, MatMulAdd);

@@ -28,15 +28,3 @@ const RMS: &str = include_str!("../wgsl/rms.wgsl");
 const HALVES: &str = include_str!("../wgsl/halves.wgsl");
 const Q8_0: &str = include_str!("../wgsl/q8_0.wgsl");
 const ROTATION: &str = include_str!("../wgsl/rotation.wgsl");
-
-/// The payload of the node, or an error if the kernel table sent a node of another op here.
-macro_rules! payload {
-    ($launch:expr, $op:ident) => {
-        match &$launch.call.node.op {
-            Op::$op(op) => op,
-            other => return Err($launch.broken("op", stringify!($op), other.name())),
-        }
-    };
-}
-
-use payload;

@@ -1,6 +1,6 @@
 //! Permute: dimensions in another order.
 
-use super::{BackendError, GRID, Launch, Op, PipelineKey, Shader, payload, read, write};
+use super::{BackendError, GRID, Launch, PipelineKey, Shader, read, write};
 
 pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "permute",

@@ -1,6 +1,6 @@
 //! RmsNorm and QkNorm: the norm of rows or of heads.
 
-use super::{BackendError, Dispatch, GRID, Launch, Op, PipelineKey, RMS, Shader, payload, read, write};
+use super::{BackendError, Dispatch, GRID, Launch, PipelineKey, RMS, Shader, read, write};
 
 pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "rms_norm",

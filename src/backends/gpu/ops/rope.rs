@@ -1,6 +1,6 @@
 //! RoPE: rotates the pairs of each head.
 
-use super::{BackendError, Bound, GRID, Launch, Op, PipelineKey, ROTATION, Shader, payload, read, write};
+use super::{BackendError, Bound, GRID, Launch, PipelineKey, ROTATION, Shader, read, write};
 use crate::backends::gpu::transfer;
 use crate::graph::{RoPE, RopeStyle};
 

@@ -1,6 +1,6 @@
 //! Softmax over rows.
 
-use super::{BackendError, Dispatch, GRID, Launch, Op, PipelineKey, Shader, payload, read, write};
+use super::{BackendError, Dispatch, GRID, Launch, PipelineKey, Shader, read, write};
 
 pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "softmax",
