@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::pipelines::Pipelines;
+use super::record::ALIGNMENT;
 use crate::graph::{Availability, BackendError, DeviceInfo, DeviceKind};
 use crate::threads::lock;
 
@@ -43,7 +44,7 @@ pub(super) struct Gpu {
     pub(super) api: Api,
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
-    pub(super) limits: wgpu::Limits,
+    limits: wgpu::Limits,
     /// Lanes of a subgroup if kernels may rely on it, else 0.
     pub(super) subgroup_size: u32,
     /// Timestamps can be written inside a pass.
@@ -179,6 +180,11 @@ impl Gpu {
     pub(super) fn max_binding_bytes(&self) -> usize {
         let bytes = self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size);
         usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 31)
+    }
+
+    /// Bytes that a value may have so that one binding spans it, wherever in its buffer it starts.
+    pub(super) fn max_value_bytes(&self) -> usize {
+        self.max_binding_bytes() - ALIGNMENT
     }
 
     /// Makes a buffer of `bytes`, rounded up to whole words.

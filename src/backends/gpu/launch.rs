@@ -40,14 +40,36 @@ impl<'a> Launch<'a> {
         self.call.broken(what, expected, got)
     }
 
-    /// Source `index` in its buffer.
+    /// Source `index` in its buffer, all of which a kernel may read.
     pub(super) fn src(&self, index: usize) -> Result<Bound<'a>, BackendError> {
+        self.expect_one_binding(&self.call.srcs[index])?;
+        self.src_in_parts(index)
+    }
+
+    /// The result in its buffer, all of which a kernel may write.
+    pub(super) fn out(&self) -> Result<Bound<'a>, BackendError> {
+        self.expect_one_binding(&self.call.out)?;
+        self.out_in_parts()
+    }
+
+    /// Source `index` in its buffer, for kernels each of which is given a part of it.
+    pub(super) fn src_in_parts(&self, index: usize) -> Result<Bound<'a>, BackendError> {
         self.value("place of a source", &self.call.srcs[index])
     }
 
-    /// The result in its buffer.
-    pub(super) fn out(&self) -> Result<Bound<'a>, BackendError> {
+    /// The result in its buffer, for kernels each of which is given a part of it.
+    pub(super) fn out_in_parts(&self) -> Result<Bound<'a>, BackendError> {
         self.value("place of the result", &self.call.out)
+    }
+
+    fn expect_one_binding(&self, operand: &Operand) -> Result<(), BackendError> {
+        let most = self.gpu.max_value_bytes();
+        match operand.dtype.bytes_for(operand.shape.n_elems()) {
+            Some(bytes) if bytes > most => {
+                Err(self.broken("bytes of a value", format!("at most {most}"), bytes))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn value(&self, what: &'static str, operand: &Operand) -> Result<Bound<'a>, BackendError> {
@@ -112,9 +134,16 @@ impl<'a> Launch<'a> {
         Ok(weight)
     }
 
-    /// The regions of `layer`.
-    pub(super) fn layer(&self, layer: u32) -> Result<&'a KvLayer, BackendError> {
-        self.kv.get(layer).ok_or_else(|| self.broken("KV regions", format!("those of layer {layer}"), "none"))
+    /// The regions of `layer`, whose rows of keys and of values have these lengths.
+    pub(super) fn layer(&self, layer: u32, row_elems: (usize, usize)) -> Result<&'a KvLayer, BackendError> {
+        let Some(found) = self.kv.get(layer) else {
+            return Err(self.broken("KV regions", format!("those of layer {layer}"), "none"));
+        };
+        let got = (found.shape.k_row_elems, found.shape.v_row_elems);
+        match got == row_elems {
+            true => Ok(found),
+            false => Err(self.broken("key and value rows", format!("{row_elems:?}"), format!("{got:?}"))),
+        }
     }
 
     /// Records a kernel that has one invocation for each of `n` things, in workgroups of `size`.

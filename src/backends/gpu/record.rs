@@ -12,8 +12,8 @@ use crate::graph::{BackendError, OpKind, WorkCounts};
 /// Immediates that a dispatch may have, in words.
 const MAX_WORDS: usize = IMMEDIATES_BYTES as usize / 4;
 
-/// Where bindings start at least, in bytes, so that vectors of a value that is aligned stay aligned.
-const MIN_ALIGNMENT: usize = 256;
+/// Bindings start at multiples of so many bytes, which every device allows; vectors of an aligned value stay aligned.
+pub(super) const ALIGNMENT: usize = 256;
 
 /// A buffer as a dispatch binds it, from a byte on.
 #[derive(Clone, Copy)]
@@ -26,6 +26,11 @@ pub(super) struct Bound<'a> {
 }
 
 impl<'a> Bound<'a> {
+    /// A whole buffer of four-byte elements.
+    pub(super) fn whole(buffer: &'a wgpu::Buffer) -> Bound<'a> {
+        Bound { buffer, offset_bytes: 0, elem_bytes: 4 }
+    }
+
     /// The value from f32 element `elem` on.
     pub(super) fn from(&self, elem: usize) -> Bound<'a> {
         Bound { offset_bytes: self.offset_bytes + elem * 4, ..*self }
@@ -70,11 +75,10 @@ impl Recorder {
             return Ok(());
         }
         let pipeline = gpu.pipelines.get(gpu, dispatch.shader, &dispatch.key)?;
-        let alignment = (gpu.limits.min_storage_buffer_offset_alignment as usize).max(MIN_ALIGNMENT);
         let (mut words, mut n_words) = ([0u32; MAX_WORDS], 0);
         let mut binds = Vec::with_capacity(dispatch.buffers.len());
         for (index, bound) in dispatch.buffers.iter().enumerate() {
-            let start = bound.offset_bytes / alignment * alignment;
+            let start = bound.offset_bytes / ALIGNMENT * ALIGNMENT;
             words[n_words] = ((bound.offset_bytes - start) / bound.elem_bytes) as u32;
             n_words += 1;
             if index > 0 || !dispatch.key.is_in_place() {

@@ -15,8 +15,9 @@ use crate::tensor::DType;
 /// Every kernel with constants that it could have in a model.
 fn kernels() -> Vec<(&'static Shader, Vec<u32>)> {
     let half = 0.5f32.to_bits();
-    let product = vec![256, 144, 4, 1, 0, 1, 1, 0, half];
-    let gated = vec![256, 144, 1, 0, 1, 0, 0, 1, half];
+    let product = vec![256, 144, 1, 1, 1];
+    let few = vec![256, 144, 1, 1, 1, 4, 0, 0, half];
+    let gated = vec![256, 144, 0, 0, 0, 1, 1, 1, half];
     let epilogue = vec![128, 64, 64, 32, 12, 1, 1, 1, half];
     let attention = vec![6, 2, 3, 20, 12, 45, half, 3, 32];
     let blocks = vec![6, 2, 3, 96, 64, u32::MAX, half, 3, 32];
@@ -28,7 +29,7 @@ fn kernels() -> Vec<(&'static Shader, Vec<u32>)> {
         (&elementwise::SILU, vec![half]),
         (&softmax::SHADER, vec![half]),
         (&rms_norm::SHADER, vec![896, half]),
-        (&product::FEW, product.clone()),
+        (&product::FEW, few),
         (&product::FEW, gated),
         (&product::MANY, product),
         (&fused_ffn::HALVES, vec![]),

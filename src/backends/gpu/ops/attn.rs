@@ -114,8 +114,7 @@ impl<'a> Attention<'a> {
         if n_pages_max == 0 || n_pages_max > u32::MAX as usize / PAGE_TOKENS {
             return Err(launch.broken("pages of a sequence", "1 to 2^27", n_pages_max));
         }
-        let region = |buffer| Bound { buffer, offset_bytes: 0, elem_bytes: 4 };
-        let (keys, values) = (region(&layer.keys), region(&layer.values));
+        let (keys, values) = (Bound::whole(&layer.keys), Bound::whole(&layer.values));
         let srcs = [launch.src(0)?, keys, values, launch.src(2)?, launch.src(3)?, launch.src(4)?];
         let n_pages = layer.shape.n_cells / PAGE_TOKENS;
         Ok(Attention {
@@ -176,13 +175,7 @@ fn regions<'a>(launch: &Launch<'a>, op: &Attn) -> Result<&'a KvLayer, BackendErr
     let Slot::Kv { layer } = launch.call.srcs[1].slot else {
         return Err(launch.broken("source 1", "the KV regions of a layer", "a buffer"));
     };
-    let layer = launch.layer(layer)?;
-    let rows = (op.n_head_kv * op.head_dim, op.n_head_kv * op.head_dim_v);
-    let got = (layer.shape.k_row_elems, layer.shape.v_row_elems);
-    match got == rows {
-        true => Ok(layer),
-        false => Err(launch.broken("key and value rows", format!("{rows:?}"), format!("{got:?}"))),
-    }
+    launch.layer(layer, (op.n_head_kv * op.head_dim, op.n_head_kv * op.head_dim_v))
 }
 
 /// Stretches of a context and positions of each; a function of the context's length alone.
@@ -217,7 +210,7 @@ fn few(launch: &mut Launch<'_>, attention: &Attention<'_>) -> Result<(), Backend
     let n_lines = attention.n_tokens * op.n_head;
     let bytes = n_lines * n_splits * (op.head_dim_v + PARTIAL_EXTRA) * 4;
     let parts = launch.scratch.get(launch.gpu, bytes)?;
-    let parts = Bound { buffer: &parts, offset_bytes: 0, elem_bytes: 4 };
+    let parts = Bound::whole(&parts);
     attention.dispatch(launch, kernel, parts, (n_splits, span), n_workgroups)?;
     let key = PipelineKey::new(&COMBINE, &[op.head_dim_v as u32]);
     let params = [n_lines as u32, n_splits as u32];

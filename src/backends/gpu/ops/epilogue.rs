@@ -96,7 +96,8 @@ pub(in crate::backends::gpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
     let op = &launch.call.node.op;
     let epilogue = Epilogue::of(op).ok_or_else(|| launch.broken("op", "an epilogue", op.name()))?;
     launch.expect_apart(0)?;
-    let layer = launch.layer(epilogue.store.layer)?;
+    let kv = epilogue.store.kv;
+    let layer = launch.layer(epilogue.store.layer, (kv.k_row_elems, kv.v_row_elems))?;
     let shape = layer.shape;
     let n_firsts = match (epilogue.bias, epilogue.norm_eps) {
         (true, _) => 3,
@@ -108,7 +109,6 @@ pub(in crate::backends::gpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
     let qkv = launch.src(0)?;
     // A kernel that does not use one of these binds the product in its place.
     let first = |index: usize| firsts.get(index).map_or(qkv, |first| first.bound());
-    let region = |buffer| Bound { buffer, offset_bytes: 0, elem_bytes: 4 };
     let buffers = [
         qkv,
         launch.src(1)?,
@@ -117,8 +117,8 @@ pub(in crate::backends::gpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
         first(0),
         first(1),
         first(2),
-        region(&layer.keys),
-        region(&layer.values),
+        Bound::whole(&layer.keys),
+        Bound::whole(&layer.values),
         launch.out()?,
     ];
     let sizes =

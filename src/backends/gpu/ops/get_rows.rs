@@ -38,14 +38,13 @@ fn rows_of_weight(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     for part in &weight.parts {
         let key =
             PipelineKey::new(&OF_WEIGHT, &[n_in as u32, weight.row_bytes() as u32]).reading(weight.dtype);
-        let table = Bound { buffer: &part.buffer, offset_bytes: 0, elem_bytes: 4 };
         let (n_rows, n_all) = (part.rows.len() as u32, weight.shape.n_rows() as u32);
         let params = [n_lines as u32, part.first_row as u32, part.rows.start as u32, n_rows, n_all, NAN];
         let workgroups = launch.grid((n_lines * n_in.div_ceil(16)).div_ceil(64))?;
         launch.dispatch(&Dispatch {
             shader: &OF_WEIGHT,
             key,
-            buffers: &[ids, table, out],
+            buffers: &[ids, Bound::whole(&part.buffer), out],
             params: &params,
             workgroups,
             weight_bytes: if part.rows.start == 0 { n_lines * weight.row_bytes() } else { 0 },

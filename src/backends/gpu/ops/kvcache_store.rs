@@ -47,7 +47,7 @@ pub(in crate::backends::gpu) fn accepts(op: &Op, _: DType) -> bool {
 
 pub(in crate::backends::gpu) fn launch(launch: &mut Launch<'_>) -> Result<(), BackendError> {
     let op = payload!(launch, KvcacheStore);
-    let layer = launch.layer(op.layer)?;
+    let layer = launch.layer(op.layer, (op.kv.k_row_elems, op.kv.v_row_elems))?;
     let shape = layer.shape;
     let shader = match shape.format {
         KvFormat::F32 => &F32,
@@ -59,8 +59,7 @@ pub(in crate::backends::gpu) fn launch(launch: &mut Launch<'_>) -> Result<(), Ba
         [(0, &layer.keys, shape.k_row_elems), (1, &layer.values, shape.v_row_elems)]
     {
         let n_tokens = launch.call.srcs[index].shape.n_rows();
-        let region = Bound { buffer: region, offset_bytes: 0, elem_bytes: 4 };
-        let buffers = [launch.src(index)?, cells, region];
+        let buffers = [launch.src(index)?, cells, Bound::whole(region)];
         let key = PipelineKey::new(shader, &[row_elems as u32]);
         let n_items = n_tokens * row_elems / unit_elems(shape.format);
         launch.for_each(shader, key, &buffers, &[n_tokens as u32, shape.n_cells as u32], n_items, 64)?;

@@ -78,7 +78,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
             if (row < p.n_rows) {
                 var value = select(low[j][i & 3u], high[j][i & 3u], i >= 4u);
                 if (BIAS == 1u) {
-                    value += bias_load(row + p.bias_row);
+                    value += bias_load(p.out_row + row);
                 }
                 let to = col * p.out_stride + p.out_row + row;
                 if (ADD == 1u) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     ACTIVATION, BackendError, Binding, Bound, Dispatch, GRID, Launch, PipelineKey, RMS, Shader, read, write,
 };
+use crate::backends::gpu::device::Gpu;
 use crate::backends::gpu::weights::Resident;
 use crate::graph::RmsNorm;
 use crate::tensor::DType;
@@ -19,7 +20,7 @@ pub(in crate::backends::gpu) static FEW: Shader = Shader {
     name: "matvec",
     source: include_str!("matvec.wgsl"),
     snippets: &[GRID, ACTIVATION, RMS],
-    constants: CONSTANTS,
+    constants: FEW_CONSTANTS,
     bindings: BINDINGS,
     params: PARAMS,
 };
@@ -33,14 +34,17 @@ pub(in crate::backends::gpu) static MANY: Shader = Shader {
     params: PARAMS,
 };
 
-const CONSTANTS: &[&str] = &[
+const CONSTANTS: &[&str] = &["N_IN: u32", "ROW_BYTES: u32", "ALIGNED: u32", "BIAS: u32", "ADD: u32"];
+
+/// Those of both kernels, and those of the one for few tokens.
+const FEW_CONSTANTS: &[&str] = &[
     "N_IN: u32",
     "ROW_BYTES: u32",
-    "N_COLS: u32",
     "ALIGNED: u32",
-    "NORM: u32",
     "BIAS: u32",
     "ADD: u32",
+    "N_COLS: u32",
+    "NORM: u32",
     "GATED: u32",
     "EPS: f32",
 ];
@@ -54,7 +58,7 @@ const BINDINGS: &[Binding] = &[
     write("out", "f32"),
 ];
 
-const PARAMS: &[&str] = &["n_rows", "first_row", "out_row", "bias_row", "out_stride", "n_cols"];
+const PARAMS: &[&str] = &["n_rows", "first_row", "out_row", "out_stride", "n_cols"];
 
 /// What a product computes besides the sums.
 pub(super) struct Product<'a> {
@@ -65,7 +69,7 @@ pub(super) struct Product<'a> {
     /// `[out_stride, n_cols] f32`.
     pub(super) out: Bound<'a>,
     pub(super) out_stride: usize,
-    /// Weight and eps of an RMS norm of `x` that comes first; for one token only.
+    /// Weight and eps of an RMS norm of `x` that comes first. Like `gated`, for one token only.
     pub(super) norm: Option<(Arc<Resident>, f32)>,
     /// What is added at last, `[out_stride, n_cols] f32`, and whether it lies where the result goes.
     pub(super) residual: Option<(Bound<'a>, bool)>,
@@ -88,7 +92,8 @@ impl<'a> Product<'a> {
     /// The plain product of source 0.
     pub(super) fn of(launch: &Launch<'a>) -> Result<Product<'a>, BackendError> {
         let [n_in, n_cols, ..] = launch.call.srcs[0].shape.0;
-        let (x, out, out_stride) = (launch.src(0)?, launch.out()?, launch.call.out.shape.row_len());
+        let (x, out) = (launch.src_in_parts(0)?, launch.out_in_parts()?);
+        let out_stride = launch.call.out.shape.row_len();
         Ok(Product { x, n_in, n_cols, out, out_stride, norm: None, residual: None, gated: false })
     }
 
@@ -114,9 +119,10 @@ pub(super) fn run(
 ) -> Result<(), BackendError> {
     // A binding spans a limited number of bytes, and the logits of many tokens may be more.
     let col_bytes = product.out_stride.max(product.n_in) * 4;
-    let max_cols = (launch.gpu.max_binding_bytes() - 256) / col_bytes;
+    let most = launch.gpu.max_value_bytes();
+    let max_cols = most / col_bytes;
     if max_cols == 0 {
-        return Err(launch.broken("bytes of a row", launch.gpu.max_binding_bytes(), col_bytes));
+        return Err(launch.broken("bytes of a row", format!("at most {most}"), col_bytes));
     }
     for rows in contiguous(matrices) {
         for first in (0..product.n_cols).step_by(max_cols) {
@@ -162,6 +168,7 @@ fn contiguous(matrices: &[Arc<Resident>]) -> Vec<Rows> {
     all
 }
 
+/// Records the product of some tokens with some rows.
 fn columns(
     launch: &mut Launch<'_>,
     product: &Product<'_>,
@@ -170,48 +177,66 @@ fn columns(
     first_col: usize,
     n_cols: usize,
 ) -> Result<(), BackendError> {
-    let few = n_cols <= MAX_FEW;
     let x = product.x.from(first_col * product.n_in);
     let out = product.out.from(first_col * product.out_stride);
-    let aligned = product.n_in.is_multiple_of(4) && x.offset_bytes.is_multiple_of(16);
-    let eps = product.norm.as_ref().map_or(0.0, |(_, eps)| *eps);
-    let constants = [
-        product.n_in as u32,
-        rows.row_bytes as u32,
-        if few { n_cols.next_power_of_two() as u32 } else { 0 },
-        u32::from(aligned),
-        u32::from(product.norm.is_some()),
-        u32::from(bias.is_some()),
-        u32::from(product.residual.is_some()),
-        u32::from(product.gated),
-        eps.to_bits(),
-    ];
-    let in_place = product.residual.as_ref().is_some_and(|(_, in_place)| *in_place);
-    let shader = if few { &FEW } else { &MANY };
-    let mut key = PipelineKey::new(shader, &constants).reading(rows.dtype).in_place(in_place);
-    if few {
-        key = key.with_lanes(launch.gpu.subgroup_size);
-    }
+    let is_aligned = product.n_in.is_multiple_of(4) && x.offset_bytes.is_multiple_of(16);
+    let flags = Flags { is_aligned, has_bias: bias.is_some() };
+    let (shader, key) = specialised(launch.gpu, product, rows, flags, n_cols);
     // Kernels that do not use one of these bind the weights in its place.
-    let weights = Bound { buffer: &rows.buffer, offset_bytes: 0, elem_bytes: 4 };
+    let weights = Bound::whole(&rows.buffer);
     let residual = product.residual.as_ref().map_or(weights, |(b, _)| b.from(first_col * product.out_stride));
     let norm = product.norm.as_ref().map_or(weights, |(norm, _)| norm.bound());
     let buffers = [residual, x, weights, norm, bias.map_or(weights, Resident::bound), out];
     let n_rows = if product.gated { rows.n_rows / 2 } else { rows.n_rows };
-    let [n_rows_, first_row, out_row, stride] =
-        [n_rows, rows.first_row, rows.out_row, product.out_stride].map(|n| n as u32);
-    let params = [n_rows_, first_row, out_row, out_row, stride, n_cols as u32];
-    let per_workgroup = match (few, product.gated) {
-        (false, _) => TILE,
-        (true, false) => FEW_ROWS,
-        (true, true) => FEW_ROWS / 2,
+    let params = [n_rows, rows.first_row, rows.out_row, product.out_stride, n_cols].map(|n| n as u32);
+    let workgroups = match (n_cols <= MAX_FEW, product.gated) {
+        (true, false) => launch.grid(n_rows.div_ceil(FEW_ROWS))?,
+        (true, true) => launch.grid(n_rows.div_ceil(FEW_ROWS / 2))?,
+        (false, _) => {
+            let [x, y, _] = launch.grid(n_rows.div_ceil(TILE))?;
+            [x, y, n_cols.div_ceil(TILE) as u32]
+        }
     };
-    let mut workgroups = launch.grid(n_rows.div_ceil(per_workgroup))?;
-    if !few {
-        workgroups[2] = n_cols.div_ceil(TILE) as u32;
-    }
     let norm_bytes = product.norm.as_ref().map_or(0, |(norm, _)| norm.row_bytes());
     let bias_bytes = if bias.is_some() { rows.n_rows * 4 } else { 0 };
     let weight_bytes = rows.n_rows * rows.row_bytes + norm_bytes + bias_bytes;
     launch.dispatch(&Dispatch { shader, key, buffers: &buffers, params: &params, workgroups, weight_bytes })
+}
+
+/// What a kernel is specialised for besides product and rows.
+struct Flags {
+    /// Rows of `x` are whole vectors of four that start at multiples of 16 bytes.
+    is_aligned: bool,
+    has_bias: bool,
+}
+
+/// The kernel for `n_cols` tokens.
+fn specialised(
+    gpu: &Gpu,
+    product: &Product<'_>,
+    rows: &Rows,
+    flags: Flags,
+    n_cols: usize,
+) -> (&'static Shader, PipelineKey) {
+    let mut constants = vec![
+        product.n_in as u32,
+        rows.row_bytes as u32,
+        u32::from(flags.is_aligned),
+        u32::from(flags.has_bias),
+        u32::from(product.residual.is_some()),
+    ];
+    let in_place = product.residual.as_ref().is_some_and(|(_, in_place)| *in_place);
+    let key = |shader, constants: &[u32]| {
+        PipelineKey::new(shader, constants).reading(rows.dtype).in_place(in_place)
+    };
+    if n_cols > MAX_FEW {
+        return (&MANY, key(&MANY, &constants));
+    }
+    constants.extend([
+        n_cols.next_power_of_two() as u32,
+        u32::from(product.norm.is_some()),
+        u32::from(product.gated),
+        product.norm.as_ref().map_or(0, |(_, eps)| eps.to_bits()),
+    ]);
+    (&FEW, key(&FEW, &constants).with_lanes(gpu.subgroup_size))
 }
