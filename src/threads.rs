@@ -1,7 +1,8 @@
 //! A persistent worker pool for data-parallel work.
 //!
-//! [`ThreadPool::run`] executes one borrowing closure on every worker and returns when all of them are done; the calling thread is
-//! worker 0. How a waiting thread spends its time is the business of `gate`; how workers share one output is that of [`Stripes`].
+//! [`ThreadPool::run`] executes one borrowing closure on every worker and returns when all of them are done;
+//! the calling thread is worker 0. How a waiting thread spends its time is the business of `gate`; how
+//! workers share one output is that of [`Stripes`].
 
 mod gate;
 mod stripes;
@@ -60,16 +61,18 @@ struct Shared {
     jobs: Gate,
     /// Workers, the caller excepted, that have not finished the present job.
     pending: Gate,
-    /// The present job. Written only while `pending` is 0, read only between a change of `jobs` and the reader's own decrement of `pending`.
+    /// The present job. Written only while `pending` is 0, read only between a change of `jobs` and the
+    /// reader's own decrement of `pending`.
     job: UnsafeCell<Option<*const Job>>,
     stop: AtomicBool,
     panic: Mutex<Option<Panic>>,
 }
 
-// SAFETY: `job` is the only field that is not Sync by itself; its comment states the protocol that keeps accesses apart, and
-// `jobs` and `pending` order them. The closure behind the pointer is Sync.
+// SAFETY: `job` is the only field that is not Sync by itself; its comment states the protocol that keeps
+// accesses apart, and `jobs` and `pending` order them. The closure behind the pointer is Sync.
 unsafe impl Sync for Shared {}
-// SAFETY: the pointer in `job` is only ever dereferenced while the thread that owns the closure waits in `run`.
+// SAFETY: the pointer in `job` is only ever dereferenced while the thread that owns the closure waits in
+// `run`.
 unsafe impl Send for Shared {}
 
 /// Threads that wait for work. Dropping the pool ends them.
@@ -117,8 +120,8 @@ impl ThreadPool {
 
     /// Calls `body(worker, n_workers)` once on every worker and returns when all calls have returned.
     ///
-    /// Called from inside a running body, it makes the one call `body(0, 1)` on the spot. A panic in any call reaches the caller after
-    /// all calls have ended.
+    /// Called from inside a running body, it makes the one call `body(0, 1)` on the spot. A panic in any call
+    /// reaches the caller after all calls have ended.
     pub fn run(&self, body: &(dyn Fn(usize, usize) + Sync)) {
         if self.n_workers() == 1 || INSIDE_RUN.get() {
             return body(0, 1);
@@ -154,8 +157,8 @@ impl ThreadPool {
 
     /// Publishes `body` to the workers. The caller must not return before `pending` is back at 0.
     fn start(&self, body: &(dyn Fn(usize, usize) + Sync)) {
-        // SAFETY: only the lifetime changes. `run` waits for `pending` to reach 0 before it returns, whatever panics, and no worker
-        // touches the job after its decrement.
+        // SAFETY: only the lifetime changes. `run` waits for `pending` to reach 0 before it returns, whatever
+        // panics, and no worker touches the job after its decrement.
         let job = unsafe { std::mem::transmute::<&(dyn Fn(usize, usize) + Sync), &'static Job>(body) };
         // SAFETY: `turn` is held and `pending` is 0, so no other thread reads or writes the cell.
         unsafe { *self.shared.job.get() = Some(job) };
@@ -183,7 +186,8 @@ fn work(shared: &Shared, worker: usize) {
         if shared.stop.load(Ordering::SeqCst) {
             return;
         }
-        // SAFETY: the job was written before `jobs` changed and stays until this worker has decremented `pending`.
+        // SAFETY: the job was written before `jobs` changed and stays until this worker has decremented
+        // `pending`.
         if let Some(job) = unsafe { *shared.job.get() } {
             // SAFETY: `run` keeps the closure alive until `pending` is 0.
             let result = call(unsafe { &*job }, worker, shared.n_workers);

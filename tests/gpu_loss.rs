@@ -1,4 +1,5 @@
-//! A GPU that is lost or has too little memory: an error each time, and the next one who asks gets a working device.
+//! A GPU that is lost or has too little memory: an error each time, and the next one who asks gets a working
+//! device.
 //!
 //! The device is the process's, so that whoever gives it up takes it from everybody. These tests take turns.
 #![cfg(feature = "gpu")]

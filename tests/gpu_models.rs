@@ -1,5 +1,5 @@
-//! Tiny models of every architecture on the GPU: against the f32 reference, fused against unfused, whole and in part,
-//! and with every kernel counted.
+//! Tiny models of every architecture on the GPU: against the f32 reference, fused against unfused, whole and
+//! in part, and with every kernel counted.
 #![cfg(feature = "gpu")]
 
 mod support;
@@ -178,8 +178,8 @@ fn fused_qkv_matches_unfused_decode() {
 
 #[test]
 fn a_decoded_token_takes_a_known_number_of_kernels_and_bytes() {
-    // Per block: norm + Q/K/V (one kernel per type), biases + rotation + store, attention (two kernels, as the context
-    // is split), projection + residual, norm + gate/up + activation, down + residual.
+    // Per block: norm + Q/K/V (one kernel per type), biases + rotation + store, attention (two kernels, as
+    // the context is split), projection + residual, norm + gate/up + activation, down + residual.
     for (name, per_block) in [("qwen2-tied-q4_0", 7), ("qwen3-tied-q5_0", 7), ("llama-untied-q4_0", 7)] {
         let engine = on_gpu(name, GpuLayers::Auto);
         let n_layer = engine.model().hparams.n_layer as u64;

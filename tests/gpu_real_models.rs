@@ -1,4 +1,5 @@
-//! Real models on the GPU against the CPU, token by token: where the CPU's best token leads clearly, the GPU's is the same.
+//! Real models on the GPU against the CPU, token by token: where the CPU's best token leads clearly, the
+//! GPU's is the same.
 #![cfg(feature = "gpu")]
 
 mod support;
@@ -9,10 +10,11 @@ use minfer::kv::SeqId;
 use serde_json::Value;
 use support::*;
 
-/// What the CPU rounds and the GPU does not: activations to 8 bits before most products. Relative to the largest logit,
-/// as `minfer verify` states it.
+/// What the CPU rounds and the GPU does not: activations to 8 bits before most products. Relative to the
+/// largest logit, as `minfer verify` states it.
 const TOLERANCE: f32 = 0.1;
-/// The GPU rounds nothing but keys and values, so its log-probabilities of likely tokens are those of an f32 engine.
+/// The GPU rounds nothing but keys and values, so its log-probabilities of likely tokens are those of an f32
+/// engine.
 const REFERENCE_TOLERANCE: f64 = 1e-3;
 
 fn step(context: &mut Context, seq: SeqId, tokens: &[u32]) -> Vec<f32> {

@@ -228,7 +228,8 @@ fn toggling_fusion_rebuilds_the_graph_and_keeps_both() {
     assert_same_bits(&on, &on_again, "before and after");
 }
 
-/// `qwen2-untied-f32` with 300 in every lane of the Q and K biases, so that Q·K is far beyond the range of f16.
+/// `qwen2-untied-f32` with 300 in every lane of the Q and K biases, so that Q·K is far beyond the range of
+/// f16.
 fn with_huge_biases(dir: &Path) -> PathBuf {
     let gguf = Gguf::open(&tiny_path("qwen2-untied-f32"), &Default::default()).expect("it is committed");
     let mut builder = minfer::gguf::GgufBuilder::new(gguf.metadata().clone());

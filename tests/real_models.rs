@@ -3,10 +3,11 @@
 //! The folder `MINFER_TEST_MODELS` holds `smollm2-135m.gguf` and `qwen2.5-coder-0.5b.gguf`; one test takes
 //! `qwen2.5-coder-1.5b.gguf` besides.
 //!
-//! The committed reference has only the most likely tokens of each distribution, so the KL here treats all others as
-//! one. By the data processing inequality that is a lower bound of the full KL, so these tests can fail an engine but
-//! not acquit it. The exact comparison needs full logits: `full-logits/MODEL.PROMPT.npy` in the same folder, made by
-//! the reference's `forward.py`, rows being the prompt's `positions` and then its 48 greedy steps.
+//! The committed reference has only the most likely tokens of each distribution, so the KL here treats all
+//! others as one. By the data processing inequality that is a lower bound of the full KL, so these tests can
+//! fail an engine but not acquit it. The exact comparison needs full logits: `full-logits/MODEL.PROMPT.npy`
+//! in the same folder, made by the reference's `forward.py`, rows being the prompt's `positions` and then its
+//! 48 greedy steps.
 
 mod support;
 
@@ -17,7 +18,8 @@ use minfer::threads::default_threads;
 use serde_json::Value;
 use support::*;
 
-/// Arg-max must agree where the reference's best token leads by more than this: below it, 8-bit activations may decide.
+/// Arg-max must agree where the reference's best token leads by more than this: below it, 8-bit activations
+/// may decide.
 const CLEAR_MARGIN: f64 = 0.3;
 
 fn open(name: &str) -> (Context, Value) {
@@ -142,7 +144,8 @@ fn assert_perplexity(name: &str) {
     assert!(got.value <= limit, "{name}: perplexity {}, limit {limit}", got.value);
 }
 
-/// A block's largest element takes precision from its neighbours, which models with large biases of their keys show.
+/// A block's largest element takes precision from its neighbours, which models with large biases of their
+/// keys show.
 fn assert_blocks_stay_near_halves(name: &str) {
     const N_CHUNKS: usize = 2;
     let engine = load(&in_test_models(&format!("{name}.gguf")), default_threads());

@@ -1,4 +1,5 @@
-//! Tiny models with random weights against an f32 reference that someone else wrote (`tests/reference/README.md`).
+//! Tiny models with random weights against an f32 reference that someone else wrote
+//! (`tests/reference/README.md`).
 
 mod support;
 
@@ -11,7 +12,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use support::*;
 
-/// Models whose weights are exact in f32, and which an engine with f32 keys and values must therefore match closely.
+/// Models whose weights are exact in f32, and which an engine with f32 keys and values must therefore match
+/// closely.
 fn is_exact(name: &str) -> bool {
     name.contains("-f32") || name.contains("-f16") || name.contains("-bf16")
 }

@@ -1,4 +1,5 @@
-//! Checking a backend against another one: what is the same passes, what is slightly wrong is found and named.
+//! Checking a backend against another one: what is the same passes, what is slightly wrong is found and
+//! named.
 
 mod support;
 

@@ -13,7 +13,8 @@ use crate::text::Specials;
 
 /// Print the log-probabilities of the next token
 ///
-/// The input is token ids, or a text that is tokenised with control tokens and the model's own begin of sequence.
+/// The input is token ids, or a text that is tokenised with control tokens and the model's own begin of
+/// sequence.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples
   minfer logits smollm2:135m --ids 1,2,3 --top 64 --json

@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand.
 //!
-//! `args` is what the user types; each subcommand turns it into what it means, and `setup` does so for what they
-//! share. Data goes to standard output, everything else to standard error.
+//! `args` is what the user types; each subcommand turns it into what it means, and `setup` does so for what
+//! they share. Data goes to standard output, everything else to standard error.
 
 mod args;
 mod bench;

@@ -17,8 +17,8 @@ use crate::text::Specials;
 
 /// Measure how well the model predicts a text
 ///
-/// Scored as llama-perplexity does with -c 512: the text is cut into chunks of 512 tokens, and in each the last 255
-/// are predicted from all before them.
+/// Scored as llama-perplexity does with -c 512: the text is cut into chunks of 512 tokens, and in each the
+/// last 255 are predicted from all before them.
 #[derive(Debug, Args)]
 #[command(after_help = "Example
   minfer perplexity smollm2:135m -f book.txt")]

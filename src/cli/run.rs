@@ -22,9 +22,9 @@ use crate::store::{ModelRef, Store};
 
 /// Answer one prompt; standard output is only the answer
 ///
-/// With one word or sentence and no -m, it is the model if it names one (an existing file, a name of the catalogue or
-/// the store, or a form with a prefix such as hf:), and else the prompt for the default model. Without a prompt,
-/// standard input is the prompt.
+/// With one word or sentence and no -m, it is the model if it names one (an existing file, a name of the
+/// catalogue or the store, or a form with a prefix such as hf:), and else the prompt for the default model.
+/// Without a prompt, standard input is the prompt.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples
   minfer run \"Why is the sky blue?\"

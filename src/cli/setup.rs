@@ -111,7 +111,8 @@ impl App {
         }
     }
 
-    /// What the engine is told, from flags first and the environment second. `context` is the one that will be opened.
+    /// What the engine is told, from flags first and the environment second. `context` is the one that will
+    /// be opened.
     pub(super) fn engine_options(
         &self,
         args: &EngineArgs,
@@ -178,8 +179,8 @@ impl App {
 }
 
 impl ContextArgs {
-    /// Tokens of context: what was asked for, or what `n_prompt` and `n_more` tokens need, though not more than the
-    /// model was trained with unless the prompt alone is longer. `None` for the engine's default.
+    /// Tokens of context: what was asked for, or what `n_prompt` and `n_more` tokens need, though not more
+    /// than the model was trained with unless the prompt alone is longer. `None` for the engine's default.
     pub(super) fn n_ctx(&self, n_prompt: usize, n_more: Option<usize>, n_ctx_train: usize) -> Option<usize> {
         if self.ctx_size.is_some() {
             return self.ctx_size;

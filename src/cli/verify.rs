@@ -17,8 +17,9 @@ Early next morning 27 foxes came by; each of them had heard of it. \"Does it not
 
 /// Check a backend against another one, node by node
 ///
-/// The reference runs a prompt and some tokens after it; the backend repeats every node on the same sources. Then the model runs
-/// on the backend as a whole, with and without fused nodes. The exit code is 1 if anything is out of tolerance.
+/// The reference runs a prompt and some tokens after it; the backend repeats every node on the same sources.
+/// Then the model runs on the backend as a whole, with and without fused nodes. The exit code is 1 if
+/// anything is out of tolerance.
 #[derive(Debug, Args)]
 #[command(after_help = "Example
   minfer verify smollm2:135m --backend vulkan -n 8")]
@@ -135,7 +136,8 @@ fn table(report: &VerifyReport) -> String {
         difference.relative,
         verdict(logits.passed()),
     );
-    text + "Differences are the largest ones. Relative: of a row (one token's values), to its largest absolute reference value.\n"
+    text + "Differences are the largest ones. Relative: of a row (one token's values), \
+            to its largest absolute reference value.\n"
 }
 
 fn verdict(passed: bool) -> &'static str {

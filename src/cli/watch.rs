@@ -1,4 +1,5 @@
-//! What `MINFER_GRAPH_TRACE`, `MINFER_OP_PROFILE` and `MINFER_TRACE` show: an observer of the graph's execution.
+//! What `MINFER_GRAPH_TRACE`, `MINFER_OP_PROFILE` and `MINFER_TRACE` show: an observer of the graph's
+//! execution.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -122,7 +123,8 @@ impl Observer for Watcher {
     }
 }
 
-/// One line per op and backend, those that took longest first. `on_device` adds what a device with a clock has measured.
+/// One line per op and backend, those that took longest first. `on_device` adds what a device with a clock
+/// has measured.
 fn profile_lines(profile: &Profile, on_device: Option<&BTreeMap<OpKind, OpTime>>) -> Vec<String> {
     let total: Duration = profile.values().map(|op| op.total).sum();
     let mut rows: Vec<_> = profile.iter().collect();

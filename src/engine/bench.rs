@@ -6,8 +6,8 @@ use super::{Batch, Context, EngineError};
 use crate::graph::WorkCounts;
 use crate::kv::SeqId;
 
-/// What to measure: `n_prompt` tokens at once, or `n_gen` one after the other, after `depth` tokens that are there
-/// already.
+/// What to measure: `n_prompt` tokens at once, or `n_gen` one after the other, after `depth` tokens that are
+/// there already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BenchTest {
     /// Prompt processing.

@@ -13,8 +13,8 @@ use crate::kv::KvPages;
 /// Settings of a context.
 #[derive(Clone, Debug)]
 pub struct ContextOptions {
-    /// Tokens that all sequences together can keep, rounded up to whole pages. `None` or 0: the model's trained
-    /// length, at most [`DEFAULT_MAX_N_CTX`](super::DEFAULT_MAX_N_CTX).
+    /// Tokens that all sequences together can keep, rounded up to whole pages. `None` or 0: the model's
+    /// trained length, at most [`DEFAULT_MAX_N_CTX`](super::DEFAULT_MAX_N_CTX).
     pub n_ctx: Option<usize>,
     /// Sequences that can live at once.
     pub n_seq_max: usize,
@@ -155,7 +155,8 @@ impl Context {
         device.map_or(WorkCounts::default(), Backend::counts)
     }
 
-    /// Has the device measure the time of every node from now on. False if there is none, or none with a clock.
+    /// Has the device measure the time of every node from now on. False if there is none, or none with a
+    /// clock.
     pub fn measure_device(&mut self) -> bool {
         let device = self.engine.device().and_then(|device| self.backends.get_mut(device.id()));
         let has_clock = device.is_some_and(Backend::measure);
@@ -184,8 +185,8 @@ impl Context {
         self.cache.n_builds()
     }
 
-    /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as long as
-    /// before.
+    /// Computes a batch and returns the logits that its tokens asked for. On an error all sequences are as
+    /// long as before.
     pub fn decode(&mut self, batch: &Batch) -> Result<Logits<'_>, EngineError> {
         let mut observer = std::mem::replace(&mut self.observer, Box::new(()));
         let done = self.decode_observed(batch, &mut *observer).map(drop);
@@ -230,7 +231,8 @@ impl Context {
     /// Computes at most `n_batch` tokens and appends their logits.
     fn run(&mut self, tokens: &[BatchToken], observer: &mut dyn Observer) -> Result<(), EngineError> {
         let filled = self.step.fill(&mut self.kv, tokens);
-        // Also if something fails from here on: a sequence keeps the page that it has got, so what was in the old one goes along.
+        // Also if something fails from here on: a sequence keeps the page that it has got, so what was in the
+        // old one goes along.
         for copy in &self.step.copies {
             self.backends.copy_cells(copy.from, copy.to, copy.n_rows)?;
         }

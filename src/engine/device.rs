@@ -1,4 +1,5 @@
-//! The device of a loaded model: which one is opened, what it is given, and the backends that contexts get from it.
+//! The device of a loaded model: which one is opened, what it is given, and the backends that contexts get
+//! from it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,14 +20,15 @@ pub struct DeviceOptions {
     pub registry: Registry,
     /// Backends that may be used, as the registry's fence gives them: bit `id` stands for backend `id`.
     pub fence: u32,
-    /// The user asked for the backends of the fence by name: one that cannot be opened is an error. Otherwise the next one is
-    /// tried, and in the end the CPU does everything.
+    /// The user asked for the backends of the fence by name: one that cannot be opened is an error. Otherwise
+    /// the next one is tried, and in the end the CPU does everything.
     pub is_named: bool,
     /// A device that is open already; the registry and the fence do not matter then.
     pub opened: Option<OpenedDevice>,
     /// Blocks that run on the device.
     pub gpu_layers: GpuLayers,
-    /// Bytes that weights, keys and values, and graphs may take on the device; `None` for what the device reports.
+    /// Bytes that weights, keys and values, and graphs may take on the device; `None` for what the device
+    /// reports.
     pub memory_bytes: Option<usize>,
     /// The context that is going to be opened; the plan keeps room for it.
     pub context: ContextOptions,
@@ -79,8 +81,8 @@ pub(super) struct LoadedDevice {
 }
 
 impl LoadedDevice {
-    /// Opens the device that `options` allow and plans what it takes of `model`; `None` if the CPU does everything. What the
-    /// user should know goes to `warnings`.
+    /// Opens the device that `options` allow and plans what it takes of `model`; `None` if the CPU does
+    /// everything. What the user should know goes to `warnings`.
     pub(super) fn plan(
         options: &DeviceOptions,
         model: &Model,

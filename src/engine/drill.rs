@@ -1,7 +1,8 @@
 //! A drill for deployments: a device that is lost in the middle of the work, on demand.
 //!
-//! Who runs a service wants to see beforehand what happens when a driver crashes. The drill gives the device up after a number
-//! of splits, by the call that a driver's message would lead to, so that everything from there on is what it would be.
+//! Who runs a service wants to see beforehand what happens when a driver crashes. The drill gives the device
+//! up after a number of splits, by the call that a driver's message would lead to, so that everything from
+//! there on is what it would be.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -20,9 +20,11 @@ use crate::vec_ops::Isa;
 pub struct EngineOptions {
     /// Map the file instead of reading it.
     pub mmap: bool,
-    /// Bring a mapped file into memory beforehand, in huge pages where there is room; of use if the model is going to run.
+    /// Bring a mapped file into memory beforehand, in huge pages where there is room; of use if the model is
+    /// going to run.
     pub prefetch: bool,
-    /// Worker threads, of which no more are started than can run at the same time; `None` for what the machine suggests.
+    /// Worker threads, of which no more are started than can run at the same time; `None` for what the
+    /// machine suggests.
     pub n_threads: Option<usize>,
     /// Instruction set of the CPU kernels; `None` for the best that runs here.
     pub isa: Option<Isa>,
@@ -65,8 +67,8 @@ struct Shared {
 }
 
 impl Engine {
-    /// Loads a GGUF file, or all files of a split one. If they are mapped, no weight is read yet but those that a device
-    /// takes, which are copied to it.
+    /// Loads a GGUF file, or all files of a split one. If they are mapped, no weight is read yet but those
+    /// that a device takes, which are copied to it.
     pub fn load(path: &Path, options: &EngineOptions) -> Result<Engine, EngineError> {
         let gguf = Gguf::open(path, &OpenOptions { mmap: options.mmap })?;
         // The vocabulary takes most of the time that loading takes, so the rest is done beside it.

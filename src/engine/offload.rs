@@ -1,7 +1,8 @@
 //! The offload plan: which blocks a device takes, and which weights it is given for them.
 //!
-//! There is one plan per loaded model. The loader uploads its weights, and its number of blocks is what the builder and
-//! assignment follow. A device takes the blocks `0..gpu_layers`; embedding, final norm and head follow only if it takes all.
+//! There is one plan per loaded model. The loader uploads its weights, and its number of blocks is what the
+//! builder and assignment follow. A device takes the blocks `0..gpu_layers`; embedding, final norm and head
+//! follow only if it takes all.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -141,8 +142,8 @@ impl Planner<'_> {
     }
 }
 
-/// Bytes to keep free for intermediate results: twice what a block of a full batch has at once, as a context keeps graphs of
-/// several lengths, and with the head the logits of every row.
+/// Bytes to keep free for intermediate results: twice what a block of a full batch has at once, as a context
+/// keeps graphs of several lengths, and with the head the logits of every row.
 fn values_bytes(hparams: &HParams, n_batch: usize, with_head: bool) -> usize {
     let HParams { n_embd, n_ff, n_vocab, .. } = *hparams;
     let (n_q, n_kv) = (hparams.n_embd_q(), hparams.n_embd_k() + hparams.n_embd_v());

@@ -19,9 +19,9 @@ struct Part {
     range: Range<usize>,
 }
 
-/// Starts a thread that brings the mapped weights that `is_needed` names into memory, unless they would fill more than
-/// half of the memory that is free: then the pages that are used are worth more than those that are only near. The thread
-/// keeps the mappings alive and ends by itself; nothing depends on it.
+/// Starts a thread that brings the mapped weights that `is_needed` names into memory, unless they would fill
+/// more than half of the memory that is free: then the pages that are used are worth more than those that are
+/// only near. The thread keeps the mappings alive and ends by itself; nothing depends on it.
 pub(super) fn start(tensors: &TensorMap, is_needed: &dyn Fn(&str) -> bool) {
     let parts = parts(tensors.iter().filter(|(name, _)| is_needed(name)).map(|(_, tensor)| tensor));
     let n_bytes: usize = parts.iter().map(|part| part.range.len()).sum();

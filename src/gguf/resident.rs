@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use memmap2::Mmap;
 
-/// Brings the bytes `range` of `map` into memory, where possible into huge pages; a system that cannot will bring them in when they are used.
+/// Brings the bytes `range` of `map` into memory, where possible into huge pages; a system that cannot will
+/// bring them in when they are used.
 ///
-/// Walking through small pages, a processor spends a good part of its time on translating addresses. So every whole huge page of the
-/// range is copied to anonymous memory, which then takes the place of the file's pages. This needs as much free memory as the range is
-/// long, until the system has use for the pages that it keeps of the file. The bytes are the same at any time, so others may read them
-/// meanwhile.
+/// Walking through small pages, a processor spends a good part of its time on translating addresses. So every
+/// whole huge page of the range is copied to anonymous memory, which then takes the place of the file's
+/// pages. This needs as much free memory as the range is long, until the system has use for the pages that it
+/// keeps of the file. The bytes are the same at any time, so others may read them meanwhile.
 pub fn make_resident(map: &Mmap, range: Range<usize>) {
     let end = range.end.min(map.len());
     imp::make_resident(map, range.start.min(end)..end);
@@ -51,7 +52,8 @@ mod imp {
         first..first + (range.end - first) / HUGE * HUGE
     }
 
-    /// Puts a copy of `portion`, whole huge pages of the mapping, in its place; `None` if the system has not enough memory.
+    /// Puts a copy of `portion`, whole huge pages of the mapping, in its place; `None` if the system has not
+    /// enough memory.
     fn exchange(map: &Mmap, portion: Range<usize>) -> Option<()> {
         let _ = map.advise_range(Advice::PopulateRead, portion.start, portion.len());
         let old = &map[portion];
@@ -78,8 +80,8 @@ mod imp {
             }
             let before = all.cast::<u8>().align_offset(HUGE);
             let spare = Spare { start: all.wrapping_byte_add(before), len };
-            // SAFETY: gives back what lies before and behind the spare memory, whole pages of the mapping made above, and says how the rest
-            // will be used.
+            // SAFETY: gives back what lies before and behind the spare memory, whole pages of the mapping
+            // made above, and says how the rest will be used.
             let advised = unsafe {
                 unmap(all, before);
                 unmap(spare.start.wrapping_byte_add(len), HUGE - before);
@@ -91,8 +93,8 @@ mod imp {
         /// Moves this memory to where `old` lies; both have the same bytes.
         fn take_place_of(self, old: &[u8]) -> Option<()> {
             let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            // SAFETY: `old` is whole pages of a mapping of this process. Its bytes stay the same, so no reader can tell; its owner gives it
-            // back by its address, whatever is mapped there.
+            // SAFETY: `old` is whole pages of a mapping of this process. Its bytes stay the same, so no
+            // reader can tell; its owner gives it back by its address, whatever is mapped there.
             let moved = unsafe {
                 libc::mprotect(self.start, self.len, libc::PROT_READ) == 0
                     && libc::mremap(self.start, self.len, self.len, flags, old.as_ptr()) != libc::MAP_FAILED

@@ -199,13 +199,14 @@ impl WorkCounts {
 
 /// An execution engine: a buffer pool, KV regions, a table of kernels, resident weights.
 ///
-/// A backend's identity, names and priority live in the registry. Nothing here falls back: a call that the backend
-/// cannot do is an error that names the node.
+/// A backend's identity, names and priority live in the registry. Nothing here falls back: a call that the
+/// backend cannot do is an error that names the node.
 pub trait Backend: Send {
     /// The backend's name for messages.
     fn name(&self) -> &'static str;
 
-    /// Whether the kernel table has an entry for this op with this result type: a look-up, never a second list.
+    /// Whether the kernel table has an entry for this op with this result type: a look-up, never a second
+    /// list.
     fn supports_op(&self, op: &Op, dtype: DType) -> bool;
 
     /// Whether the fusion pass may produce `fused` for nodes of this backend.
@@ -237,13 +238,15 @@ pub trait Backend: Send {
     /// Allocates the two KV regions of `layer`, zeroed.
     fn alloc_kv(&mut self, layer: u32, shape: KvShape) -> Result<(), BackendError>;
 
-    /// Copies whole KV rows `from..from + n` to `to..to + n` in every layer's regions (copy-on-write of pages).
+    /// Copies whole KV rows `from..from + n` to `to..to + n` in every layer's regions (copy-on-write of
+    /// pages).
     fn copy_cells(&mut self, from: usize, to: usize, n: usize) -> Result<(), BackendError>;
 
     /// Runs or enqueues one node.
     fn execute_node(&mut self, call: &NodeCall<'_>) -> Result<(), BackendError>;
 
-    /// Hands recorded work to the device, without waiting for it. The executor calls this at the end of every split.
+    /// Hands recorded work to the device, without waiting for it. The executor calls this at the end of every
+    /// split.
     fn submit(&mut self) -> Result<(), BackendError> {
         Ok(())
     }
@@ -253,7 +256,8 @@ pub trait Backend: Send {
         WorkCounts::default()
     }
 
-    /// Measures the time of every node on the device from now on. False if the device has no clock that can be read.
+    /// Measures the time of every node on the device from now on. False if the device has no clock that can
+    /// be read.
     fn measure(&mut self) -> bool {
         false
     }

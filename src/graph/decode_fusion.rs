@@ -1,17 +1,19 @@
 //! The fusions that the builder makes itself when it decodes one token on a device.
 //!
-//! They change the structure of the graph, which the fusion pass never does, so the builder has to know before
-//! assignment whether a device will take the fused node. It asks a [`BuildQuery`], which answers by the rules that
-//! assignment follows. The CPU claims none of these fusions.
+//! They change the structure of the graph, which the fusion pass never does, so the builder has to know
+//! before assignment whether a device will take the fused node. It asks a [`BuildQuery`], which answers by
+//! the rules that assignment follows. The CPU claims none of these fusions.
 
 use super::{BackendId, GraphParams, Op, WeightRef};
 
-/// Widest feed-forward network that is fused, in elements of `n_ff`: the fused kernels keep a row in local memory.
+/// Widest feed-forward network that is fused, in elements of `n_ff`: the fused kernels keep a row in local
+/// memory.
 pub const MAX_FUSED_FF: usize = 16384;
 
 /// Tells a builder what assignment would do.
 pub trait BuildQuery {
-    /// The device that would take an f32-valued `op` of `layer` with these weights; `None` if it would go to the CPU.
+    /// The device that would take an f32-valued `op` of `layer` with these weights; `None` if it would go to
+    /// the CPU.
     fn device_for(&self, layer: Option<u32>, op: &Op, weights: &[&WeightRef]) -> Option<BackendId>;
 }
 
@@ -41,9 +43,9 @@ impl Candidate<'_> {
 }
 
 /// Whether the builder may emit `product` ([`FusedQKV`](super::FusedQKV)) followed by `epilogue`
-/// ([`QkvBiasRopeStore`](super::QkvBiasRopeStore) or [`FusedQkvNorm`](super::FusedQkvNorm)) in a layer with `attn`: one
-/// token, allowed by the params, all three kernels on one device. Attention takes part since keys and values go where
-/// all that touches them can go.
+/// ([`QkvBiasRopeStore`](super::QkvBiasRopeStore) or [`FusedQkvNorm`](super::FusedQkvNorm)) in a layer with
+/// `attn`: one token, allowed by the params, all three kernels on one device. Attention takes part since keys
+/// and values go where all that touches them can go.
 pub fn fuses_qkv(
     params: &GraphParams,
     query: &dyn BuildQuery,
@@ -60,8 +62,8 @@ pub fn fuses_qkv(
     device.is_some() && [epilogue, attn].iter().all(|node| node.device(query, layer) == device)
 }
 
-/// Whether the builder may emit `product` ([`FusedFFN`](super::FusedFFN)) of matrices `[n_embd, n_ff]`: one token,
-/// allowed by the params, not too wide, the kernel on a device.
+/// Whether the builder may emit `product` ([`FusedFFN`](super::FusedFFN)) of matrices `[n_embd, n_ff]`: one
+/// token, allowed by the params, not too wide, the kernel on a device.
 pub fn fuses_ffn(params: &GraphParams, query: &dyn BuildQuery, layer: u32, product: Candidate<'_>) -> bool {
     params.n_tokens == 1
         && params.cparams.fuse_ffn

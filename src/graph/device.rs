@@ -44,8 +44,9 @@ pub trait Device: Send + Sync {
         weights.get(name).map_or(0, |tensor| tensor.bytes.len())
     }
 
-    /// Copies the weights called `names` to the device. Each of `groups` lists weights that one kernel reads one after the
-    /// other; as far as they have one type and row length they are laid out so. On an error nothing stays resident.
+    /// Copies the weights called `names` to the device. Each of `groups` lists weights that one kernel reads
+    /// one after the other; as far as they have one type and row length they are laid out so. On an error
+    /// nothing stays resident.
     fn upload(
         &self,
         weights: &TensorMap,
@@ -56,8 +57,8 @@ pub trait Device: Send + Sync {
     /// Bytes of the weights on the device.
     fn weights_bytes(&self) -> usize;
 
-    /// Gives the device up. Everything that is tried on it from now on is [`BackendError::DeviceLost`], as after a driver
-    /// crash.
+    /// Gives the device up. Everything that is tried on it from now on is [`BackendError::DeviceLost`], as
+    /// after a driver crash.
     fn destroy(&self);
 
     /// A backend with its own buffers and KV regions, and the device's weights.

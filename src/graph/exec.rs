@@ -11,8 +11,8 @@ use super::{
     Stage, Storage, ValueCopy, assign, fuse, verify,
 };
 
-/// A graph with backends, fused nodes, buffers, splits and copies; it runs any number of times. Dropping it gives its
-/// buffers back to the pools. Keys and values are the set's and stay.
+/// A graph with backends, fused nodes, buffers, splits and copies; it runs any number of times. Dropping it
+/// gives its buffers back to the pools. Keys and values are the set's and stay.
 pub struct Executable {
     graph: Graph,
     live: Liveness,
@@ -40,8 +40,8 @@ struct Move {
 }
 
 impl Executable {
-    /// Takes a graph through assignment, fusion, allocation and splitting, and checks it after each. Nothing is
-    /// allocated before everything has been checked, the memory budgets included.
+    /// Takes a graph through assignment, fusion, allocation and splitting, and checks it after each. Nothing
+    /// is allocated before everything has been checked, the memory budgets included.
     pub fn compile(
         mut graph: Graph,
         set: &mut BackendSet,
@@ -110,8 +110,8 @@ impl Executable {
         Census::of(&self.graph, &self.live)
     }
 
-    /// Runs one step. A backend may still be working when this returns; reading an output waits for it. Any error
-    /// ends the step and names the node; nothing is tried elsewhere.
+    /// Runs one step. A backend may still be working when this returns; reading an output waits for it. Any
+    /// error ends the step and names the node; nothing is tried elsewhere.
     pub fn run(
         &mut self,
         set: &mut BackendSet,
@@ -254,8 +254,8 @@ fn allocate(
     plan.buffers().iter().map(|buffer| set.lease(buffer.backend, buffer.bytes)).collect()
 }
 
-/// Reading waits for the source's work; the destination orders what is written before the kernels that follow. So each
-/// copy is waited for once.
+/// Reading waits for the source's work; the destination orders what is written before the kernels that
+/// follow. So each copy is waited for once.
 fn copy_value(
     set: &mut BackendSet,
     value: &Node,

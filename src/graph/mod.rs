@@ -1,9 +1,9 @@
 //! The compute graph and its stages: build, assign, fuse, allocate, split, execute.
 //!
-//! A [`Graph`] is a plain list of [`Node`]s. Build order is execution order is liveness order: a node's sources
-//! come before it, and no stage ever reorders, adds or removes nodes. [`GraphBuilder`] makes graphs,
-//! [`Executable::compile`] takes one through the stages, [`GraphCache`] keeps the results, and the verifier checks the
-//! graph after every stage.
+//! A [`Graph`] is a plain list of [`Node`]s. Build order is execution order is liveness order: a node's
+//! sources come before it, and no stage ever reorders, adds or removes nodes. [`GraphBuilder`] makes graphs,
+//! [`Executable::compile`] takes one through the stages, [`GraphCache`] keeps the results, and the verifier
+//! checks the graph after every stage.
 
 mod backend;
 mod device;

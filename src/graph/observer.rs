@@ -1,4 +1,5 @@
-//! Watching a graph run: hooks for traces, profiles and node-by-node comparison. The library itself never prints.
+//! Watching a graph run: hooks for traces, profiles and node-by-node comparison. The library itself never
+//! prints.
 
 use super::{Backend, BackendError, Executable, Node, Operand, Slot, Split, ValueCopy};
 use crate::tensor::DType;
@@ -42,8 +43,8 @@ impl<'a> NodeSources<'a> {
         self.operands
     }
 
-    /// Reads the bytes of source `index` into `out`, which takes their length. False if there is no such source, or it lies in KV
-    /// regions. Waits for the backend.
+    /// Reads the bytes of source `index` into `out`, which takes their length. False if there is no such
+    /// source, or it lies in KV regions. Waits for the backend.
     pub fn read(&mut self, index: usize, out: &mut Vec<u8>) -> Result<bool, BackendError> {
         match self.operands.get(index) {
             Some(Operand { slot: Slot::Buffer { id, offset_bytes }, shape, dtype }) => {
@@ -77,7 +78,8 @@ impl<'a> NodeValue<'a> {
         self.backend.synchronize()
     }
 
-    /// Reads an f32 value into `out`, which takes its length. False if the value is not f32 or lies in KV regions.
+    /// Reads an f32 value into `out`, which takes its length. False if the value is not f32 or lies in KV
+    /// regions.
     pub fn read_f32(&mut self, out: &mut Vec<f32>) -> Result<bool, BackendError> {
         match self.operand.slot {
             Slot::Buffer { id, offset_bytes } if self.operand.dtype == DType::F32 => {

@@ -12,8 +12,9 @@ pub enum KvFormat {
     F32,
     /// 2 bytes per element.
     F16,
-    /// Blocks of 32 elements along a head's row, 34 bytes each: a scale and 32 signed bytes. A block's largest element
-    /// takes precision from its neighbours, so models whose keys have large biases lose some accuracy.
+    /// Blocks of 32 elements along a head's row, 34 bytes each: a scale and 32 signed bytes. A block's
+    /// largest element takes precision from its neighbours, so models whose keys have large biases lose some
+    /// accuracy.
     Q8_0,
 }
 

@@ -1,7 +1,7 @@
 //! Which backends exist, which this build has, and in which order they are preferred.
 //!
-//! Identity and preference are two orders. Ids are append-only, since they are bits of masks and parts of saved
-//! graphs. Priorities may be chosen anew for a new backend.
+//! Identity and preference are two orders. Ids are append-only, since they are bits of masks and parts of
+//! saved graphs. Priorities may be chosen anew for a new backend.
 
 use std::fmt;
 use std::sync::Arc;
@@ -111,8 +111,8 @@ pub type OpenDevice = fn() -> Result<Arc<dyn Device>, BackendError>;
 pub struct BuiltBackend {
     /// Which one.
     pub known: KnownBackend,
-    /// Looks at a glance whether there may be a device, so that nobody waits for a driver that has none. Asked unless the
-    /// backend is named.
+    /// Looks at a glance whether there may be a device, so that nobody waits for a driver that has none.
+    /// Asked unless the backend is named.
     pub is_likely: fn() -> bool,
     /// Looks for the device.
     pub availability: fn() -> Availability,
@@ -159,9 +159,9 @@ impl Registry {
         }
     }
 
-    /// The backends that may be used, as bits by id. `named` is what the user typed, such as `vulkan,cpu`; without
-    /// it, every available backend is in. Naming backends leaves out the others and never adds one; the CPU is
-    /// always in. Only a named backend can be refused for not being available here.
+    /// The backends that may be used, as bits by id. `named` is what the user typed, such as `vulkan,cpu`;
+    /// without it, every available backend is in. Naming backends leaves out the others and never adds one;
+    /// the CPU is always in. Only a named backend can be refused for not being available here.
     pub fn fence(&self, named: Option<&str>) -> Result<u32, FenceError> {
         let names: Vec<&str> =
             named.unwrap_or_default().split(',').map(str::trim).filter(|name| !name.is_empty()).collect();

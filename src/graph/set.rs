@@ -8,8 +8,8 @@ use crate::threads::lock;
 
 /// Backend instances by id, with their memory budgets and the keys and values that they hold.
 ///
-/// Buffers are handed out as leases. A lease that is dropped puts its buffer into a bin, which is emptied into the
-/// backend's pool before the next allocation; so dropping a graph is enough to free its memory.
+/// Buffers are handed out as leases. A lease that is dropped puts its buffer into a bin, which is emptied
+/// into the backend's pool before the next allocation; so dropping a graph is enough to free its memory.
 #[derive(Default)]
 pub struct BackendSet {
     members: Vec<Member>,
@@ -49,8 +49,8 @@ impl BackendSet {
         BackendSet::default()
     }
 
-    /// Enables a backend under `id`. A backend that had the id before is dropped with all it holds, so graphs that
-    /// were compiled for it must not run any more.
+    /// Enables a backend under `id`. A backend that had the id before is dropped with all it holds, so graphs
+    /// that were compiled for it must not run any more.
     pub fn insert(&mut self, id: BackendId, backend: Box<dyn Backend>) {
         self.members.retain(|member| member.id != id);
         self.kv.retain(|_, (home, _)| *home != id);
@@ -117,8 +117,8 @@ impl BackendSet {
         Ok(())
     }
 
-    /// Fails if `buffers` (bytes each) and `kv` regions do not fit into the budget of `id`, or if the regions exist in
-    /// another place or form.
+    /// Fails if `buffers` (bytes each) and `kv` regions do not fit into the budget of `id`, or if the regions
+    /// exist in another place or form.
     pub(crate) fn check(
         &mut self,
         id: BackendId,

@@ -66,7 +66,8 @@ impl<'a> Blocks<'a> {
         ids
     }
 
-    /// One block. `None` if the graph ends in it: in a step without output, the last block only stores keys and values.
+    /// One block. `None` if the graph ends in it: in a step without output, the last block only stores keys
+    /// and values.
     fn block(&mut self, x: NodeId) -> Option<NodeId> {
         let weights = self.weights();
         if self.is_last() && self.params.n_out == 0 {
@@ -147,8 +148,8 @@ impl<'a> Blocks<'a> {
         (projected, self.node("residual_tail", GetRows, &[x, tail], &[]))
     }
 
-    /// `silu(gate) * up` of the normalised `x` as two nodes, which the fusion pass makes one where the backend has the
-    /// kernel.
+    /// `silu(gate) * up` of the normalised `x` as two nodes, which the fusion pass makes one where the
+    /// backend has the kernel.
     fn gated(&mut self, x: NodeId) -> NodeId {
         if let Some(fused) = self.fused_ffn(x) {
             return fused;
@@ -174,9 +175,9 @@ impl<'a> Blocks<'a> {
         matmul(&mut self.b, name, x, linear, ActivationPrecision::Bits8)
     }
 
-    /// As [`Blocks::linear`], for what attention works with. Its exponential makes errors in the products of queries and keys factors of
-    /// the weights, and keys and values stay in the cache for all later tokens. So these products, the smallest of a block, keep more of
-    /// their activations.
+    /// As [`Blocks::linear`], for what attention works with. Its exponential makes errors in the products of
+    /// queries and keys factors of the weights, and keys and values stay in the cache for all later tokens.
+    /// So these products, the smallest of a block, keep more of their activations.
     fn precise(&mut self, part: &str, x: NodeId, linear: &Linear) -> NodeId {
         let name = self.name(part);
         matmul(&mut self.b, name, x, linear, ActivationPrecision::Bits16)

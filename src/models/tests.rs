@@ -138,8 +138,8 @@ fn node<'g>(graph: &'g Graph, name: &str) -> &'g Node {
     graph.nodes.iter().find(|node| node.name == name).unwrap_or_else(|| panic!("no node {name}"))
 }
 
-/// A device that takes the listed ops whatever their weights, fused products only if they include the norm, or only if they
-/// do not.
+/// A device that takes the listed ops whatever their weights, fused products only if they include the norm,
+/// or only if they do not.
 struct Claims {
     ops: &'static [OpKind],
     with_norm: bool,

@@ -58,7 +58,8 @@ impl LayerWeights {
         all
     }
 
-    /// The matrices that a fused decode kernel reads one after the other: those of Q, K and V, and those of gate and up.
+    /// The matrices that a fused decode kernel reads one after the other: those of Q, K and V, and those of
+    /// gate and up.
     pub fn groups(&self) -> [Vec<&WeightRef>; 2] {
         [
             vec![&self.attn_q.weight, &self.attn_k.weight, &self.attn_v.weight],
@@ -103,7 +104,8 @@ impl Weights {
         Ok(Weights { token_embd, layers, output_norm, output, rope_freqs })
     }
 
-    /// Every weight of embedding, final norm and head; the embedding table once, though a tied head reads it too.
+    /// Every weight of embedding, final norm and head; the embedding table once, though a tied head reads it
+    /// too.
     pub fn around_blocks(&self) -> Vec<&WeightRef> {
         let mut all = vec![&self.token_embd, &self.output_norm];
         all.extend(self.output.all().filter(|weight| weight.name != self.token_embd.name));

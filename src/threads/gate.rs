@@ -1,7 +1,8 @@
 //! A number that threads wait on: first spinning, then yielding, then asleep.
 //!
-//! Between two operations of one token the wait is a few microseconds, shorter than waking a sleeper takes, so a waiter spins. When
-//! other processes want the core, yielding lets them have it. A wait that lasts longer than one token's pauses sleeps and costs nothing.
+//! Between two operations of one token the wait is a few microseconds, shorter than waking a sleeper takes,
+//! so a waiter spins. When other processes want the core, yielding lets them have it. A wait that lasts
+//! longer than one token's pauses sleeps and costs nothing.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::lock;
 
-/// How long a waiter spins before it yields: about the longest operation that one thread does alone. Who yields to a busy process is
-/// back only after that one's time slice.
+/// How long a waiter spins before it yields: about the longest operation that one thread does alone. Who
+/// yields to a busy process is back only after that one's time slice.
 const SPIN_TIME: Duration = Duration::from_micros(50);
 
 /// Looks at the number between two looks at the clock.
@@ -55,7 +56,8 @@ impl Gate {
         self.wake_sleepers();
     }
 
-    /// Returns the first value seen for which `ready` holds. What other threads wrote before they set it is visible afterwards.
+    /// Returns the first value seen for which `ready` holds. What other threads wrote before they set it is
+    /// visible afterwards.
     pub(super) fn wait_until(&self, ready: impl Fn(usize) -> bool) -> usize {
         let started = Instant::now();
         while started.elapsed() < SPIN_TIME {
@@ -77,8 +79,8 @@ impl Gate {
 
     fn sleep_until(&self, ready: impl Fn(usize) -> bool) -> usize {
         let mut guard = lock(&self.asleep);
-        // A sleeper announces itself and then looks at the value; a writer changes the value and then looks for sleepers. Both in
-        // sequentially consistent order, so at least one of the two sees the other.
+        // A sleeper announces itself and then looks at the value; a writer changes the value and then looks
+        // for sleepers. Both in sequentially consistent order, so at least one of the two sees the other.
         self.n_sleepers.fetch_add(1, Ordering::SeqCst);
         let value = loop {
             if let Some(value) = self.check(&ready) {

@@ -5,8 +5,8 @@ use half::f16;
 use super::{Isa, scalar};
 use crate::tensor::BlockQ8_0;
 
-/// Functions on rows. All work in place where they can, so that a result may take the place of its source. The result
-/// of an element or row depends on nothing but that element or row.
+/// Functions on rows. All work in place where they can, so that a result may take the place of its source.
+/// The result of an element or row depends on nothing but that element or row.
 pub struct RowKernels {
     /// `acc[i] += b[i]`
     pub add: fn(acc: &mut [f32], b: &[f32]),
@@ -32,8 +32,9 @@ pub struct RowKernels {
     pub f16_to_f32: fn(x: &[f16], out: &mut [f32]),
     /// `out[i] = x[i]`, rounded to nearest even.
     pub f32_to_f16: fn(x: &[f32], out: &mut [f16]),
-    /// Quantises rows of whole blocks, `out.len() * 32 == x.len()`: `d` is the largest magnitude of a block over 127,
-    /// an element `x / d` rounded to nearest, ties away from zero. A block with infinity or NaN becomes NaN.
+    /// Quantises rows of whole blocks, `out.len() * 32 == x.len()`: `d` is the largest magnitude of a block
+    /// over 127, an element `x / d` rounded to nearest, ties away from zero. A block with infinity or NaN
+    /// becomes NaN.
     pub f32_to_q8_0: fn(x: &[f32], out: &mut [BlockQ8_0]),
     /// `out[i] = quants[i] * scales[i % 32]`, exactly as far as f32 goes.
     pub i8_to_f32: fn(quants: &[i8], scales: &[f32; 32], out: &mut [f32]),

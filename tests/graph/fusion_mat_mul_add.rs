@@ -5,7 +5,8 @@ use minfer::graph::*;
 
 use crate::common::*;
 
-/// `sum = product(x) + r`, both of `[8, 2]`; `swapped` puts the product second. `more` adds what else reads the values.
+/// `sum = product(x) + r`, both of `[8, 2]`; `swapped` puts the product second. `more` adds what else reads
+/// the values.
 fn residual(swapped: bool, more: impl FnOnce(&mut GraphBuilder, [NodeId; 3])) -> Graph {
     let mut g = GraphBuilder::new(params(2, 2));
     let ids = g.input(InputKind::TokenIds);

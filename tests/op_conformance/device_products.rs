@@ -1,5 +1,5 @@
-//! Products on devices at sizes that tiles and vectors do not divide, for every stored type, against f64; and rows of
-//! every type, bit for bit.
+//! Products on devices at sizes that tiles and vectors do not divide, for every stored type, against f64; and
+//! rows of every type, bit for bit.
 
 use minfer::backends::builtin;
 use minfer::graph::{ActivationPrecision, GetRows, InputKind, MatMul};
@@ -9,8 +9,8 @@ use minfer::vec_ops::scalar::dequant::dequantise_row;
 use crate::cases::mat_mul::weight;
 use crate::harness::{Case, Target, f64s, values};
 
-/// Elements per row, rows, tokens: around the 8 tokens that one kernel takes, the 64 of the other's tiles, and what is
-/// no multiple of anything.
+/// Elements per row, rows, tokens: around the 8 tokens that one kernel takes, the 64 of the other's tiles,
+/// and what is no multiple of anything.
 const SIZES: [(usize, usize, usize); 8] = [
     (256, 1, 1),
     (512, 9, 2),

@@ -87,8 +87,8 @@ pub(crate) fn device_ops() -> Vec<OpKind> {
     Vec::new()
 }
 
-/// Fails if a node does not run on the device under test although its kernel table has the op. For the CPU nothing is
-/// checked, as everything runs there.
+/// Fails if a node does not run on the device under test although its kernel table has the op. For the CPU
+/// nothing is checked, as everything runs there.
 pub(crate) fn expect_on_target(executable: &Executable, target: BackendId) {
     let known = device_ops();
     for node in &executable.graph().nodes {
@@ -182,8 +182,8 @@ impl Case {
         format!("{kind}.{}", self.n_names)
     }
 
-    /// Runs the graph on every backend; `result` must be within `tolerance` of `expected`, relative to 1 or to the
-    /// expected value.
+    /// Runs the graph on every backend; `result` must be within `tolerance` of `expected`, relative to 1 or
+    /// to the expected value.
     pub(crate) fn expect(self, result: NodeId, positions: &[i32], expected: &[f64], tolerance: f64) {
         for (name, got) in self.run(result, positions) {
             assert_eq!(got.len(), expected.len(), "{name}");

@@ -1,7 +1,7 @@
 //! Every op of every backend in the build against a plain f64 computation of what its documentation says.
 //!
-//! A case builds a graph of the op, the harness runs it on each backend, and the case file holds the reference.
-//! Adding an op means adding a file to `cases`; forgetting it fails a test below.
+//! A case builds a graph of the op, the harness runs it on each backend, and the case file holds the
+//! reference. Adding an op means adding a file to `cases`; forgetting it fails a test below.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! A device for tests: the CPU's kernels behind the interface of a device, with memory, faults and a clock as a test wants.
+//! A device for tests: the CPU's kernels behind the interface of a device, with memory, faults and a clock as
+//! a test wants.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

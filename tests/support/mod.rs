@@ -99,8 +99,8 @@ pub fn kl(reference: &[f32], other: &[f32]) -> f64 {
     p.iter().zip(&q).map(|(p, q)| p.exp() * (p - q)).sum()
 }
 
-/// A lower bound of KL(reference || other), from the reference's most likely tokens alone: those, and everything else
-/// as one bucket.
+/// A lower bound of KL(reference || other), from the reference's most likely tokens alone: those, and
+/// everything else as one bucket.
 pub fn kl_of_top(top: &[(u32, f64)], other: &[f32]) -> f64 {
     let total = log_sum_exp(other);
     let (mut kl, mut p_seen, mut q_seen) = (0.0, 0.0, 0.0);

@@ -1,5 +1,6 @@
-//! What a fresh machine lacks besides cargo and a C compiler: components of the toolchain, a C++ compiler for the
-//! fuzzing engine, git, pip, which is one source of models, and a software GPU for the tests of the GPU backend.
+//! What a fresh machine lacks besides cargo and a C compiler: components of the toolchain, a C++ compiler for
+//! the fuzzing engine, git, pip, which is one source of models, and a software GPU for the tests of the GPU
+//! backend.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,8 +11,8 @@ use crate::process::{cargo, is_installed, output, run};
 /// Programs that `ci` starts, and the Debian packages that bring them.
 const PROGRAMS: [(&str, &str); 3] = [("c++", "g++"), ("git", "git"), ("python3", "python3")];
 
-/// What a software GPU consists of, by the start of a file's path, and the Debian packages that bring it: Mesa's driver
-/// for the processor, the loader, and the layer that checks how Vulkan is used.
+/// What a software GPU consists of, by the start of a file's path, and the Debian packages that bring it:
+/// Mesa's driver for the processor, the loader, and the layer that checks how Vulkan is used.
 const VULKAN: [(&str, &str); 3] = [
     ("/usr/share/vulkan/icd.d/lvp_icd", "mesa-vulkan-drivers"),
     ("/usr/share/doc/libvulkan1", "libvulkan1"),

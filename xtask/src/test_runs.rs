@@ -1,4 +1,5 @@
-//! Running the tests and counting them, with `cargo nextest` where it is installed and `cargo test` elsewhere.
+//! Running the tests and counting them, with `cargo nextest` where it is installed and `cargo test`
+//! elsewhere.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,8 +20,8 @@ pub(crate) struct Tally {
     pub(crate) skipped: usize,
 }
 
-/// All tests of the workspace, documentation tests included, on the instruction set `isa` or on the best there is. Vulkan is
-/// checked by its validation layer, where that is installed.
+/// All tests of the workspace, documentation tests included, on the instruction set `isa` or on the best
+/// there is. Vulkan is checked by its validation layer, where that is installed.
 pub(crate) fn run(root: &Path, isa: Option<&str>, tally: &mut Tally) -> Result<(), Error> {
     let with_isa = |mut command: Command| {
         command.env_remove("MINFER_ISA").envs(isa.map(|isa| ("MINFER_ISA", isa)));
@@ -87,8 +88,8 @@ fn count(mut command: Command, tally: &mut Tally) -> Result<usize, Error> {
     found.map(|found| found.skipped).ok_or_else(|| Error::NoTests { command: words(&command) })
 }
 
-/// Adds up the summary lines of either runner: `test result: ok. 5 passed; 0 failed; 2 ignored; …` per binary, or
-/// `Summary [ 1.2s] 7 tests run: 5 passed, 2 failed, 2 skipped` once.
+/// Adds up the summary lines of either runner: `test result: ok. 5 passed; 0 failed; 2 ignored; …` per
+/// binary, or `Summary [ 1.2s] 7 tests run: 5 passed, 2 failed, 2 skipped` once.
 fn tally_of(output: &str) -> Option<Tally> {
     let mut total: Option<Tally> = None;
     for line in output.lines().map(str::trim_start) {

@@ -1,4 +1,4 @@
-//! The kernel table: what this backend computes, and under which conditions. `supports_op` is a look-up in it.
+//! The kernel table: what this backend computes, and under which conditions. `supports_op` looks it up here.
 
 use super::launch::Launch;
 use super::ops;

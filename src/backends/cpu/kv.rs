@@ -1,7 +1,7 @@
 //! Keys and values of all layers, in the layout that attention reads fastest.
 //!
-//! Cells come in pages of 32. Within a page, keys are transposed, `[32, k_row_elems]` with the cell fastest: a vector
-//! holds one element of many keys, so that scores of a whole page come out side by side. Values are
+//! Cells come in pages of 32. Within a page, keys are transposed, `[32, k_row_elems]` with the cell fastest:
+//! a vector holds one element of many keys, so that scores of a whole page come out side by side. Values are
 //! `[v_row_elems, 32]`, a cell's row contiguous. Quantised elements lie as [`q8_0`] says.
 
 mod q8_0;
@@ -76,7 +76,8 @@ impl KvLayer {
         &self.shape
     }
 
-    /// Writes one row of keys and one of values to `cell`. The rows have the lengths and `cell` the range of the shape.
+    /// Writes one row of keys and one of values to `cell`. The rows have the lengths and `cell` the range of
+    /// the shape.
     pub(super) fn store(&mut self, kernels: &RowKernels, cell: usize, key: &[f32], value: &[f32]) {
         let (page, lane) = (cell / PAGE_TOKENS, cell % PAGE_TOKENS);
         let first_key = page * PAGE_TOKENS * key.len() + lane;
@@ -129,8 +130,8 @@ impl KvLayer {
         }
     }
 
-    /// The elements `columns` of the values of `page`, `[stride, 32]`, as f32; elements from `columns.len()` to
-    /// `stride` stay.
+    /// The elements `columns` of the values of `page`, `[stride, 32]`, as f32; elements from `columns.len()`
+    /// to `stride` stay.
     pub(super) fn read_values(
         &self,
         kernels: &RowKernels,

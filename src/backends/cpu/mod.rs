@@ -1,5 +1,5 @@
-//! The host's processor as a backend. It computes every op that is not a decode fusion of a device, and what it
-//! computes does not depend on the number of threads or on which tokens go together.
+//! The host's processor as a backend. It computes every op that is not a decode fusion of a device, and what
+//! it computes does not depend on the number of threads or on which tokens go together.
 
 mod attention;
 mod caches;

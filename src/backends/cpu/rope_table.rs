@@ -28,8 +28,8 @@ pub(super) struct RopeTable {
 }
 
 impl RopeTables {
-    /// The table of `op` for `positions`. `factors` are the name and values `[n_rot / 2]` of the weight that divides
-    /// the frequencies.
+    /// The table of `op` for `positions`. `factors` are the name and values `[n_rot / 2]` of the weight that
+    /// divides the frequencies.
     pub(super) fn get(
         &mut self,
         op: &RoPE,

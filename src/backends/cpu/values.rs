@@ -1,5 +1,5 @@
-//! The sources and the result of one node as slices: the one place where several parts of the pool are borrowed at
-//! once.
+//! The sources and the result of one node as slices: the one place where several parts of the pool are
+//! borrowed at once.
 
 use crate::graph::{BackendError, BufferId, MAX_SOURCES, NodeCall, Operand, Slot};
 
@@ -27,8 +27,8 @@ pub(super) struct Values<'a> {
 /// Start and length in bytes of a value in memory.
 type Place = (*mut u8, usize);
 
-/// Resolves the operands of `call`; `place` finds the memory of a range of a buffer. All ranges must belong to memory
-/// that `'a` borrows exclusively.
+/// Resolves the operands of `call`; `place` finds the memory of a range of a buffer. All ranges must belong
+/// to memory that `'a` borrows exclusively.
 pub(super) fn resolve<'a>(
     call: &NodeCall<'_>,
     mut place: impl FnMut(BufferId, usize, usize) -> Result<Place, BackendError>,

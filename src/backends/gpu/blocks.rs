@@ -1,6 +1,6 @@
-//! How kernels read each stored type: the WGSL function `weight16(row_at, e)` gives the elements `e..e + 16` of the row
-//! whose first byte is `row_at` of the binding `weights`, as the columns of a matrix. `e` is a multiple of 16. Blocks
-//! are read as they lie in the file, and decode to the same numbers as on the CPU.
+//! How kernels read each stored type: the WGSL function `weight16(row_at, e)` gives the elements `e..e + 16`
+//! of the row whose first byte is `row_at` of the binding `weights`, as the columns of a matrix. `e` is a
+//! multiple of 16. Blocks are read as they lie in the file, and decode to the same numbers as on the CPU.
 
 use crate::tensor::DType;
 

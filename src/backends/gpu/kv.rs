@@ -1,8 +1,9 @@
 //! Keys and values of all layers on the device.
 //!
-//! A region holds one row per cell. f32 rows are plain. f16 rows are pairs of halves in words, the first in the low
-//! half. Q8_0 regions hold the 8-bit numbers of all cells, four in a word with the first lowest, and after them the
-//! scales of all blocks of 32 as f32, each rounded to f16 first: the numbers of GGUF's blocks in another order.
+//! A region holds one row per cell. f32 rows are plain. f16 rows are pairs of halves in words, the first in
+//! the low half. Q8_0 regions hold the 8-bit numbers of all cells, four in a word with the first lowest, and
+//! after them the scales of all blocks of 32 as f32, each rounded to f16 first: the numbers of GGUF's blocks
+//! in another order.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! GPUs through Vulkan and Metal, from one set of kernels, by way of wgpu.
 //!
-//! Nodes are recorded, one command buffer per split, and handed over at the split's end. A device is opened once and
-//! shared by the process, with its compiled kernels; a model's weights lie on it in the file's own blocks, shared by the
-//! model's contexts; each context has its own buffers and KV regions.
+//! Nodes are recorded, one command buffer per split, and handed over at the split's end. A device is opened
+//! once and shared by the process, with its compiled kernels; a model's weights lie on it in the file's own
+//! blocks, shared by the model's contexts; each context has its own buffers and KV regions.
 
 mod blocks;
 mod clock;

@@ -42,10 +42,10 @@ pub(super) const fn write(name: &'static str, element: &'static str) -> Binding 
 
 /// A kernel's source. Its entry point is `main`.
 ///
-/// The text is headed by what a launcher chooses: `constants`, each `NAME: type`, as WGSL constants; `bindings`; and
-/// `params`, fields of the immediates `p`, after a field `NAME_at` for each binding, the element at which it starts.
-/// For a binding `x` of f32 there is also a function `x_load(i)`. If the result takes the place of the source called
-/// `x`, only the result is bound and `x_load` reads it.
+/// The text is headed by what a launcher chooses: `constants`, each `NAME: type`, as WGSL constants;
+/// `bindings`; and `params`, fields of the immediates `p`, after a field `NAME_at` for each binding, the
+/// element at which it starts. For a binding `x` of f32 there is also a function `x_load(i)`. If the result
+/// takes the place of the source called `x`, only the result is bound and `x_load` reads it.
 #[derive(Debug)]
 pub(super) struct Shader {
     pub(super) name: &'static str,
@@ -122,7 +122,8 @@ impl PipelineKey {
         PipelineKey { dtype: Some(dtype), ..self }
     }
 
-    /// The key of a kernel that adds up over groups of 32 lanes, with subgroups of this size if they divide a group.
+    /// The key of a kernel that adds up over groups of 32 lanes, with subgroups of this size if they divide a
+    /// group.
     pub(super) fn with_lanes(self, subgroup_size: u32) -> PipelineKey {
         let divides = subgroup_size > 1 && 32 % subgroup_size == 0;
         PipelineKey { lanes: Some(if divides { subgroup_size } else { 0 }), ..self }
@@ -189,7 +190,8 @@ impl Shader {
             Some(0) => text.replace("LANE_ARGUMENTS", "").replace("LANE_INDEX", "local") + LANES_TREE,
             Some(size) => {
                 let _ = writeln!(text, "const SUBGROUP = {size}u;");
-                let arguments = ", @builtin(subgroup_id) subgroup: u32, @builtin(subgroup_invocation_id) in_subgroup: u32";
+                let arguments = ", @builtin(subgroup_id) subgroup: u32, \
+                                 @builtin(subgroup_invocation_id) in_subgroup: u32";
                 let text = text.replace("LANE_ARGUMENTS", arguments);
                 text.replace("LANE_INDEX", "subgroup * SUBGROUP + in_subgroup") + LANES_SUBGROUP
             }
@@ -217,8 +219,8 @@ fn compile(
         label: Some(shader.name),
         source: wgpu::ShaderSource::Wgsl(shader.text(key).into()),
     };
-    // SAFETY: the kernels index only within what their launchers checked, have no endless loop, and divide by constants
-    // that are not zero.
+    // SAFETY: the kernels index only within what their launchers checked, have no endless loop, and divide by
+    // constants that are not zero.
     let module = unsafe {
         gpu.device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())
     };

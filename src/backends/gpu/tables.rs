@@ -25,10 +25,10 @@ struct Rotation {
 }
 
 impl Tables {
-    /// Rotations by each digit of a position in base 256, `[n_rot / 2, 256, 4]` pairs of cosine and sine. The rotation by
-    /// a position is the product of those of its digits, which is as exact as f32 allows for any position. The magnitude
-    /// is part of the lowest digit's. `factors` are the name and the values `[n_rot / 2]` of the weight that divides the
-    /// frequencies.
+    /// Rotations by each digit of a position in base 256, `[n_rot / 2, 256, 4]` pairs of cosine and sine. The
+    /// rotation by a position is the product of those of its digits, which is as exact as f32 allows for any
+    /// position. The magnitude is part of the lowest digit's. `factors` are the name and the values
+    /// `[n_rot / 2]` of the weight that divides the frequencies.
     pub(super) fn rotation(
         &mut self,
         gpu: &Gpu,

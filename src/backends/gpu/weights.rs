@@ -1,8 +1,8 @@
 //! Weights on the device, as the file's own blocks.
 //!
-//! A weight that is larger than a binding may be is cut into ranges of rows, each in a buffer of its own. Weights of a
-//! group that have one type and row length lie one after the other in one buffer, so that a kernel reads them as one
-//! matrix.
+//! A weight that is larger than a binding may be is cut into ranges of rows, each in a buffer of its own.
+//! Weights of a group that have one type and row length lie one after the other in one buffer, so that a
+//! kernel reads them as one matrix.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -15,8 +15,8 @@ use crate::tensor::{DType, Shape, Tensor, TensorMap};
 
 /// Bytes handed to the driver at once; it keeps a copy until the device has them.
 const STAGING_BYTES: usize = 16 << 20;
-/// Kernels read sixteen elements at a time, all but one of which may lie beyond a row of f32; words of blocks reach
-/// less far.
+/// Kernels read sixteen elements at a time, all but one of which may lie beyond a row of f32; words of blocks
+/// reach less far.
 const PADDING_BYTES: usize = 15 * 4;
 
 /// Rows of a weight in one buffer.

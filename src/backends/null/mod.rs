@@ -1,8 +1,8 @@
 //! The null backend: computes nothing, counts everything. It is what planner tests run on.
 //!
-//! It claims what a test tells it to claim, hands out numbered buffers without memory behind them, and refuses every
-//! call that a correct plan cannot make: a buffer that is not in use, an access beyond its end, a result shorter than
-//! its shape, keys and values of a layer that has none, an op that it did not claim.
+//! It claims what a test tells it to claim, hands out numbered buffers without memory behind them, and
+//! refuses every call that a correct plan cannot make: a buffer that is not in use, an access beyond its end,
+//! a result shorter than its shape, keys and values of a layer that has none, an op that it did not claim.
 
 mod claims;
 mod counters;

@@ -27,8 +27,8 @@ pub(super) fn kv_bytes(shape: &KvShape, n_layer: usize) -> u128 {
     [shape.n_cells, row_blocks, dtype.block_bytes(), n_layer].into_iter().map(|n| n as u128).product()
 }
 
-/// Refuses a context whose keys and values of `n_layer` layers do not fit into the budget of the host or of a device, or whose
-/// cells the graph cannot number.
+/// Refuses a context whose keys and values of `n_layer` layers do not fit into the budget of the host or of a
+/// device, or whose cells the graph cannot number.
 pub(super) fn check_kv(
     shape: &KvShape,
     n_layer: usize,

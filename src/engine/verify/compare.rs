@@ -5,7 +5,8 @@
 pub struct Difference {
     /// The largest `|got - expected|`.
     pub absolute: f32,
-    /// The largest, over rows, of the row's largest `|got - expected|` divided by its largest finite `|expected|`.
+    /// The largest, over rows, of the row's largest `|got - expected|` divided by its largest finite
+    /// `|expected|`.
     pub relative: f32,
     /// Where the relative one is found.
     pub at: Element,
@@ -23,7 +24,8 @@ pub struct Element {
 }
 
 impl Difference {
-    /// Compares `got` with `expected`, both rows of `row_elems` values. NaN equals NaN, and is infinitely far from anything else.
+    /// Compares `got` with `expected`, both rows of `row_elems` values. NaN equals NaN, and is infinitely far
+    /// from anything else.
     pub(super) fn between(expected: &[f32], got: &[f32], row_elems: usize) -> Difference {
         let mut worst = Difference::default();
         let row_elems = row_elems.max(1);

@@ -1,9 +1,10 @@
 //! Checking a backend against another one: node by node, and the model as a whole.
 //!
-//! The reference runs a prompt and some tokens after it. Every node that it runs is repeated by the backend under test on the same
-//! sources, and the results are compared. Beside it, two contexts of the engine under test run the same tokens, one as it would for
-//! a user and one without any fused node: their logits have to be the same bits, and near the reference's. As a reference never has
-//! fused nodes of a device, this is what checks those.
+//! The reference runs a prompt and some tokens after it. Every node that it runs is repeated by the backend
+//! under test on the same sources, and the results are compared. Beside it, two contexts of the engine under
+//! test run the same tokens, one as it would for a user and one without any fused node: their logits have to
+//! be the same bits, and near the reference's. As a reference never has fused nodes of a device, this is what
+//! checks those.
 
 mod compare;
 mod report;
@@ -35,7 +36,8 @@ pub struct VerifyOptions<'a> {
     pub cancel: &'a AtomicBool,
 }
 
-/// Checks what `tested` computes with against what `reference` computes with. Both have loaded the same model.
+/// Checks what `tested` computes with against what `reference` computes with. Both have loaded the same
+/// model.
 pub fn verify(
     tested: &Engine,
     reference: &Engine,

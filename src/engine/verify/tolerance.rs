@@ -1,23 +1,28 @@
 //! How far a device may be from the reference, op by op.
 //!
-//! All tolerances are relative: the largest difference in a row of a result (the values of one token), divided by the largest
-//! absolute value that the reference has in that row. Both sides work on the same sources, so nothing accumulates from node to node.
+//! All tolerances are relative: the largest difference in a row of a result (the values of one token),
+//! divided by the largest finite absolute value that the reference has in that row. Both sides work on the
+//! same sources, so nothing accumulates from node to node.
 //!
-//! - *Copies and one operation per element*: both round once, or not at all. One unit in the last place is 1.2e-7.
-//! - *Elementwise functions and norms*: an exponential or a reciprocal root is good to a few units on any device, and a sum of a few
-//!   thousand squares in another order moves by less than 1e-6.
-//! - *Rotations*: angles, their cosines and sines are made in f64 on the host for every backend, so it is two products and a sum.
-//! - *Products with float weights*: sums of a few thousand terms in another order; where terms cancel, an error in proportion to the
-//!   terms is a larger one in proportion to the sum.
-//! - *Products with block-quantised weights*: the reference may keep 8 bits of its activations per block of 32, a device may keep all.
-//!   A step is a 127th of the block's largest value, so an element's error has a deviation of a 440th of that value, which is at most
-//!   5.7 and usually 2.2 times the block's own deviation: 0.5 % to 1.3 %. The largest error of many rows against the largest value of a
-//!   row is a little more than that, and a few times more where a row's terms cancel. With 16 bits the step is 256 times smaller, and
-//!   the rest is as for floats.
-//! - *Attention*: scores of a few tens that are off by some 1e-6 of themselves, through an exponential. Keys and values that a device
-//!   rounds to f16 in another direction are off by one unit in the last place, 9.8e-4 at worst.
-//! - *Logits* of the whole model: every block adds to the error what it makes itself, with deviations that add up as squares, and all
-//!   blocks' results are added to the same stream.
+//! - *Copies and one operation per element*: both round once, or not at all. One unit in the last place is
+//!   1.2e-7.
+//! - *Elementwise functions and norms*: an exponential or a reciprocal root is good to a few units on any
+//!   device, and a sum of a few thousand squares in another order moves by less than 1e-6.
+//! - *Rotations*: angles, their cosines and sines are made in f64 on the host for every backend, so it is two
+//!   products and a sum.
+//! - *Products with float weights*: sums of a few thousand terms in another order; where terms cancel, an
+//!   error in proportion to the terms is a larger one in proportion to the sum.
+//! - *Products with block-quantised weights*: the reference may keep 8 bits of its activations per block of
+//!   32, a device may keep all. A step is a 127th of the block's largest value, so an element's error has a
+//!   deviation of a 440th of that value, which is at most 5.7 and usually 2.2 times the block's own
+//!   deviation: 0.5 % to 1.3 %. The largest error of many rows against the largest value of a row is a little
+//!   more than that, and a few times more where a row's terms cancel. With 16 bits the step is 256 times
+//!   smaller, and the rest is as for floats.
+//! - *Attention*: scores of a few tens that are off by some 1e-6 of themselves, through an exponential. Keys
+//!   and values that a device rounds to f16 in another direction are off by one unit in the last place,
+//!   9.8e-4 at worst.
+//! - *Logits* of the whole model: every block adds to the error what it makes itself, with deviations that
+//!   add up as squares, and all blocks' results are added to the same stream.
 
 use crate::graph::{ActivationPrecision, KvFormat, Node, Op, OpKind};
 use crate::models::Weights;

@@ -1,7 +1,8 @@
 //! A twin of the reference: a backend that repeats every node that the reference runs, on the same sources.
 //!
-//! The twin keeps its own regions of keys and values. They are filled by its own kernels, but from the sources that the reference
-//! had; so a difference that a store makes shows in the attention that reads it, and goes no further.
+//! The twin keeps its own regions of keys and values. They are filled by its own kernels, but from the
+//! sources that the reference had; so a difference that a store makes shows in the attention that reads it,
+//! and goes no further.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,8 +110,8 @@ impl Twin {
         Ok(())
     }
 
-    /// Writes the sources into buffers of the twin, runs the node and reads its result; empty if it lies in KV regions. An
-    /// in-place node is one here too.
+    /// Writes the sources into buffers of the twin, runs the node and reads its result; empty if it lies in
+    /// KV regions. An in-place node is one here too.
     fn run(
         &mut self,
         node: &Node,

@@ -1,7 +1,7 @@
 //! `Add(MatMul(x), r)` → `MatMulAdd(x, r)`, with the operands of `Add` in either order.
 //!
-//! The product must be read by nothing else: it would have to be computed twice. Of two products that are added, the
-//! first is folded in and the second stays the residual.
+//! The product must be read by nothing else: it would have to be computed twice. Of two products that are
+//! added, the first is folded in and the second stays the residual.
 
 use super::{Match, Readers};
 use crate::graph::{MatMul, MatMulAdd, Node, NodeId, Op};

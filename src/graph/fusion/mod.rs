@@ -1,10 +1,10 @@
 //! Fusion: local substitutions that some backend computes in one kernel.
 //!
-//! The pass runs exactly once per build, right after assignment, on every path. Each rule is a file: a pattern, its
-//! replacement, and the [`FusedOp`] that the node's *assigned* backend must claim. A rule gives the node another op,
-//! other sources and other weights; ids, names, shapes, backends and the number of nodes stay. What lost its last reader is an
-//! orphan. Rewrites are collected over the whole graph first and applied afterwards, and no pattern matches a fused
-//! op, so a second run would find nothing.
+//! The pass runs exactly once per build, right after assignment, on every path. Each rule is a file: a
+//! pattern, its replacement, and the [`FusedOp`] that the node's *assigned* backend must claim. A rule gives
+//! the node another op, other sources and other weights; ids, names, shapes, backends and the number of nodes
+//! stay. What lost its last reader is an orphan. Rewrites are collected over the whole graph first and
+//! applied afterwards, and no pattern matches a fused op, so a second run would find nothing.
 
 mod mat_mul_add;
 mod swiglu;

@@ -1,7 +1,7 @@
 //! `Mul(Silu(x), y)` → `SwiGLU(x, y)`, with the operands of `Mul` in either order.
 //!
-//! A `Silu` that someone else reads too stays alive; it is computed once more inside the fused kernel, which costs
-//! less than reading its result back.
+//! A `Silu` that someone else reads too stays alive; it is computed once more inside the fused kernel, which
+//! costs less than reading its result back.
 
 use super::{Match, Readers};
 use crate::graph::{Node, NodeMeta, Op, SwiGLU};

@@ -2,11 +2,12 @@
 
 use super::*;
 
-/// Causal attention with grouped heads. Sources `q` `[head_dim * n_head, n_tokens] f32`, `kv` (the layer's regions),
-/// `positions` `[n_tokens] i32`, `seq_ids` `[n_tokens] i32`, `kv_pages` `[n_pages_max, n_seq_max] i32`; the result is
-/// `[head_dim_v * n_head, n_tokens] f32`. The token at position `p` of sequence `s` sees positions `0..=p` of `s`
-/// (or the last `window` of them); position `j` lies in cell
-/// `kv_pages[s][j / PAGE_TOKENS] * PAGE_TOKENS + j % PAGE_TOKENS`. Head `h` reads KV head `h / (n_head / n_head_kv)`.
+/// Causal attention with grouped heads. Sources `q` `[head_dim * n_head, n_tokens] f32`, `kv` (the layer's
+/// regions), `positions` `[n_tokens] i32`, `seq_ids` `[n_tokens] i32`, `kv_pages`
+/// `[n_pages_max, n_seq_max] i32`; the result is `[head_dim_v * n_head, n_tokens] f32`. The token at position
+/// `p` of sequence `s` sees positions `0..=p` of `s` (or the last `window` of them); position `j` lies in
+/// cell `kv_pages[s][j / PAGE_TOKENS] * PAGE_TOKENS + j % PAGE_TOKENS`. Head `h` reads KV head
+/// `h / (n_head / n_head_kv)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Attn {
     /// Query heads.

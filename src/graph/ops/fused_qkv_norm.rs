@@ -2,9 +2,10 @@
 
 use super::*;
 
-/// Normalises each head of Q and K of a [`FusedQKV`] result, rotates them, and writes K and V to the layer's regions.
-/// Sources `qkv` `[n_q + n_k + n_v, 1] f32`, `positions` `[1] i32`, `cells` `[1] i32`; weights the norms of Q and K
-/// `[head_dim]`, then optionally the RoPE frequency factors; the result is the rotated Q, `[n_q, 1] f32`.
+/// Normalises each head of Q and K of a [`FusedQKV`] result, rotates them, and writes K and V to the layer's
+/// regions. Sources `qkv` `[n_q + n_k + n_v, 1] f32`, `positions` `[1] i32`, `cells` `[1] i32`; weights the
+/// norms of Q and K `[head_dim]`, then optionally the RoPE frequency factors; the result is the rotated Q,
+/// `[n_q, 1] f32`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FusedQkvNorm {
     /// Elements of Q.

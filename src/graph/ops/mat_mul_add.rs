@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// `(W x (+ b)) + r`: sources `x` `[n_in, n_tokens] f32`, `r` `[n_out, n_tokens] f32`, weights as of [`MatMul`]; the result is
-/// `[n_out, n_tokens] f32`. Made by the fusion pass.
+/// `(W x (+ b)) + r`: sources `x` `[n_in, n_tokens] f32`, `r` `[n_out, n_tokens] f32`, weights as of
+/// [`MatMul`]; the result is `[n_out, n_tokens] f32`. Made by the fusion pass.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MatMulAdd {
     /// A bias vector follows the matrix in the weights.

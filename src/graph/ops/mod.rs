@@ -1,7 +1,7 @@
 //! The operations: one file per op, one line per op in the list below.
 //!
-//! A file gives the op's payload, its sources and weights in order, the shape rule and whether the result may take
-//! the place of a source.
+//! A file gives the op's payload, its sources and weights in order, the shape rule and whether the result may
+//! take the place of a source.
 
 use std::fmt;
 

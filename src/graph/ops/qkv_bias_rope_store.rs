@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// Adds the three biases to a [`FusedQKV`] result, rotates Q and K, and writes K and V to the layer's regions.
-/// Sources `qkv` `[n_q + n_k + n_v, 1] f32`, `positions` `[1] i32`, `cells` `[1] i32`; weights the biases `[n_q]`,
-/// `[n_k]`, `[n_v]`, or none, then optionally the RoPE frequency factors; the result is the rotated Q,
-/// `[n_q, 1] f32`.
+/// Adds the three biases to a [`FusedQKV`] result, rotates Q and K, and writes K and V to the layer's
+/// regions. Sources `qkv` `[n_q + n_k + n_v, 1] f32`, `positions` `[1] i32`, `cells` `[1] i32`; weights the
+/// biases `[n_q]`, `[n_k]`, `[n_v]`, or none, then optionally the RoPE frequency factors; the result is the
+/// rotated Q, `[n_q, 1] f32`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QkvBiasRopeStore {
     /// Elements of Q.

@@ -69,8 +69,8 @@ pub(crate) fn elementwise(srcs: &[TensorSpec], weights: &[WeightRef]) -> Result<
     Ok(srcs[0])
 }
 
-/// The product of one token `[n_in, 1] f32` with `n_matrices` matrices `[n_in, n_out]`, results one after the other. With `norm`,
-/// the norm's weight `[n_in]` comes before them.
+/// The product of one token `[n_in, 1] f32` with `n_matrices` matrices `[n_in, n_out]`, results one after the
+/// other. With `norm`, the norm's weight `[n_in]` comes before them.
 pub(crate) fn concatenated_product(
     srcs: &[TensorSpec],
     weights: &[WeightRef],

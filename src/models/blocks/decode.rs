@@ -84,7 +84,8 @@ impl<'a> Blocks<'a> {
         Some(self.node("ffn_act", activation, &[both], &[]))
     }
 
-    /// The forms that a device may have a fused product in, the better one first: with the norm before it, and without.
+    /// The forms that a device may have a fused product in, the better one first: with the norm before it,
+    /// and without.
     fn forms(
         &self,
         norm: Norm<'a>,

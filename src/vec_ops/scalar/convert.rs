@@ -27,7 +27,8 @@ pub(in crate::vec_ops) fn f32_to_q8_0(x: &[f32], out: &mut [BlockQ8_0]) {
     }
 }
 
-/// One block: `d` is the largest magnitude over 127, an element `x / d` rounded to nearest, ties away from zero.
+/// One block: `d` is the largest magnitude over 127, an element `x / d` rounded to nearest, ties away from
+/// zero.
 #[inline(always)]
 fn block_q8_0(x: &[f32; QK]) -> BlockQ8_0 {
     // Magnitudes compare like their bit patterns, with infinity and then NaN above all numbers.

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use half::f16;
 use minfer::graph::{
-    Attn, BackendId, BackendSet, Executable, GetRows, Graph, GraphBuilder, GraphError, InputKind, Inputs, KvFormat, KvShape,
-    KvcacheLoad, KvcacheStore, PAGE_TOKENS, Policy, WeightRef,
+    Attn, BackendId, BackendSet, Executable, GetRows, Graph, GraphBuilder, GraphError, InputKind, Inputs,
+    KvFormat, KvShape, KvcacheLoad, KvcacheStore, PAGE_TOKENS, Policy, WeightRef,
 };
 use minfer::tensor::{DType, Shape, Tensor, TensorMap};
 
@@ -73,7 +73,8 @@ impl Spec {
         let Attn { n_head, n_head_kv, head_dim, head_dim_v, scale, window } = self.op;
         let first = window.map_or(0, |window| ids.len().saturating_sub(window));
         let q = &self.q[ids[ids.len() - 1] as usize * n_head * head_dim..][..n_head * head_dim];
-        let seen: Vec<_> = ids[first..].iter().map(|id| (self.stored_key(*id), self.stored_value(*id))).collect();
+        let seen: Vec<_> =
+            ids[first..].iter().map(|id| (self.stored_key(*id), self.stored_value(*id))).collect();
         let mut out = vec![0.0; n_head * head_dim_v];
         for (head, (q, out)) in q.chunks(head_dim).zip(out.chunks_mut(head_dim_v)).enumerate() {
             let kv_head = head / (n_head / n_head_kv);
@@ -110,7 +111,8 @@ impl Spec {
         let k = rows(&mut b, "k", n_head_kv * head_dim);
         let v = rows(&mut b, "v", n_head_kv * head_dim_v);
         let [positions, cells, seq_ids, kv_pages] =
-            [InputKind::Positions, InputKind::Cells, InputKind::SeqIds, InputKind::KvPages].map(|kind| b.input(kind));
+            [InputKind::Positions, InputKind::Cells, InputKind::SeqIds, InputKind::KvPages]
+                .map(|kind| b.input(kind));
         let kv = KvShape {
             n_cells: params.cparams.n_ctx,
             k_row_elems: n_head_kv * head_dim,
@@ -127,7 +129,8 @@ impl Spec {
 
 /// 32 elements as signed bytes with a common scale.
 fn in_a_block(x: &[f32]) -> Vec<f32> {
-    let scale = x.iter().fold(0.0f32, |max, x| if x.abs() > max || x.is_nan() { x.abs() } else { max }) / 127.0;
+    let scale =
+        x.iter().fold(0.0f32, |max, x| if x.abs() > max || x.is_nan() { x.abs() } else { max }) / 127.0;
     let stored = f16::from_f32(scale).to_f32();
     let nearest = |x: &f32| if scale > 0.0 { (x / scale).round() } else { scale };
     x.iter().map(|x| nearest(x) * stored).collect()
@@ -143,7 +146,8 @@ pub(crate) const FORMATS: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvForma
 /// A token of a step: sequence, position, id.
 pub(crate) type Token = (usize, usize, i32);
 
-/// A backend with keys and values of up to four sequences, each with a fourth of the cells, whose pages lie scattered.
+/// A backend with keys and values of up to four sequences, each with a fourth of the cells, whose pages lie
+/// scattered.
 pub(crate) struct Session {
     spec: Spec,
     set: BackendSet,
@@ -172,8 +176,8 @@ impl Session {
         }
     }
 
-    /// The physical page of a sequence's page: 13 and the number of pages have no common factor, so no page is used
-    /// twice.
+    /// The physical page of a sequence's page: 13 and the number of pages have no common factor, so no page
+    /// is used twice.
     fn page(&self, seq: usize, page: usize) -> i32 {
         ((page * self.n_seq + seq) * 13 % self.n_pages) as i32
     }
@@ -236,7 +240,8 @@ pub(crate) fn check() {
     }
 }
 
-/// Three sequences of different lengths grow in steps of several sizes; every token must match the definition.
+/// Three sequences of different lengths grow in steps of several sizes; every token must match the
+/// definition.
 fn check_with(spec: &Spec) {
     let id = |seq: usize, position: usize| ((seq * 97 + position * 31) % N_VOCAB) as i32;
     for target in targets() {
@@ -254,7 +259,12 @@ fn check_with(spec: &Spec) {
                 let ids: Vec<i32> = (0..=position).map(|position| id(seq, position)).collect();
                 for (got, expected) in got.iter().zip(spec.reference(&ids)) {
                     let error = (f64::from(*got) - expected).abs();
-                    assert!(error < 2e-5, "{}: {:?}: {seq} {position}: {got} {expected}", target.name, spec.op);
+                    assert!(
+                        error < 2e-5,
+                        "{}: {:?}: {seq} {position}: {got} {expected}",
+                        target.name,
+                        spec.op
+                    );
                 }
             }
         }

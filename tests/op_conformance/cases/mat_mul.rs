@@ -26,8 +26,12 @@ pub(crate) fn weight(dtype: DType, n_in: usize, n_out: usize) -> Tensor {
     let shape = Shape::d2(n_in, n_out);
     let bytes = match dtype {
         DType::F32 => bytemuck::cast_slice(&values(shape.n_elems(), 7)).to_vec(),
-        DType::F16 => values(shape.n_elems(), 7).iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect(),
-        DType::BF16 => values(shape.n_elems(), 7).iter().flat_map(|x| half::bf16::from_f32(*x).to_le_bytes()).collect(),
+        DType::F16 => {
+            values(shape.n_elems(), 7).iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect()
+        }
+        DType::BF16 => {
+            values(shape.n_elems(), 7).iter().flat_map(|x| half::bf16::from_f32(*x).to_le_bytes()).collect()
+        }
         _ => quantised_blocks(dtype, shape.n_elems()),
     };
     Tensor { dtype, shape, bytes: TensorBytes::owned(&bytes) }
@@ -53,9 +57,10 @@ fn check_with(weight: Tensor, n_tokens: usize, activations: ActivationPrecision)
     for (row, out) in dense.chunks_mut(N_IN).enumerate() {
         dequantise_row(weight.dtype, weight.row(row), out);
     }
-    // Rounded to a step of a block's largest value over 127, or over that of what is left. A bound on the error is far off, because the
-    // errors of different elements have different signs.
-    let norm = dense.chunks(N_IN).map(|row| row.iter().map(|w| w * w).sum::<f32>().sqrt()).fold(0.0, f32::max);
+    // Rounded to a step of a block's largest value over 127, or over that of what is left. A bound on the
+    // error is far off, because the errors of different elements have different signs.
+    let norm =
+        dense.chunks(N_IN).map(|row| row.iter().map(|w| w * w).sum::<f32>().sqrt()).fold(0.0, f32::max);
     let tolerance = match (weight.dtype.is_quantised(), activations) {
         (false, _) => 1e-5,
         (true, ActivationPrecision::Bits8) => 0.025 * f64::from(norm),

@@ -1,11 +1,11 @@
 //! Block-wise attention over paged keys and values.
 //!
-//! For one token and head the result is a fixed sequence of operations that depends on the token's position and what
-//! it sees, and on nothing else: pages in order of their positions, in each page the scores of all its visible keys,
-//! one update of the running softmax, the weighted values key by key. After every [`SEGMENT_PAGES`] pages a new
-//! accumulation begins, and the accumulations are merged in order at the end; where they begin depends on positions
-//! alone. So it makes no difference which tokens share a page's conversion, or whether segments are computed by one
-//! thread or by several.
+//! For one token and head the result is a fixed sequence of operations that depends on the token's position
+//! and what it sees, and on nothing else: pages in order of their positions, in each page the scores of all
+//! its visible keys, one update of the running softmax, the weighted values key by key. After every
+//! [`SEGMENT_PAGES`] pages a new accumulation begins, and the accumulations are merged in order at the end;
+//! where they begin depends on positions alone. So it makes no difference which tokens share a page's
+//! conversion, or whether segments are computed by one thread or by several.
 
 mod plan;
 mod workspace;

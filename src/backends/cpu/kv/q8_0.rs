@@ -1,7 +1,7 @@
 //! Keys and values in blocks of 32 elements with a scale.
 //!
-//! The keys of a page are their quants, `[32, k_row_elems] i8`, then their scales, `[32, k_row_elems / 32] f16`, both
-//! with the cell fastest. Values are rows of blocks as files have them.
+//! The keys of a page are their quants, `[32, k_row_elems] i8`, then their scales,
+//! `[32, k_row_elems / 32] f16`, both with the cell fastest. Values are rows of blocks as files have them.
 
 use half::f16;
 

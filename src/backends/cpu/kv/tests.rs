@@ -27,8 +27,8 @@ fn filled(format: KvFormat) -> KvRegions {
     regions
 }
 
-/// Numbers that every format holds exactly: of 32 in a row, the largest is 127 times a power of two, and so all are multiples
-/// of the scale.
+/// Numbers that every format holds exactly: of 32 in a row, the largest is 127 times a power of two, and so
+/// all are multiples of the scale.
 fn rows_of(cell: usize, format: KvFormat) -> (Vec<f32>, Vec<f32>) {
     let element = |i: usize, step: f32| match i % 32 {
         7 => 127.0 * step,

@@ -1,8 +1,8 @@
 //! Attn: attention over paged keys and values.
 //!
-//! Positions, sequences and pages are data that the host does not see, so there is no error for them: a token of a
-//! sequence that does not exist gets zeros, a page that no region has is seen by nobody, and a position beyond the page
-//! table counts as the last one in it.
+//! Positions, sequences and pages are data that the host does not see, so there is no error for them: a token
+//! of a sequence that does not exist gets zeros, a page that no region has is seen by nobody, and a position
+//! beyond the page table counts as the last one in it.
 
 use super::{BackendError, Binding, Bound, Dispatch, GRID, Launch, Op, PipelineKey, Shader, read, write};
 use crate::backends::gpu::kv::KvLayer;

@@ -1,7 +1,9 @@
-// Attention of few tokens. A workgroup takes a token, up to HEADS heads of one KV head, and a stretch of `span` positions,
-// 128 at a time. If there is one stretch, it writes the result; otherwise it writes, for each head, the weighted values
-// before they are divided by the sum of the weights, the greatest score and the sum.
-//   q [HEAD_DIM * N_HEAD, n_tokens], out [HEAD_DIM_V * N_HEAD, n_tokens] or [HEAD_DIM_V + 2, n_splits, N_HEAD, n_tokens]
+// Attention of few tokens. A workgroup takes a token, up to HEADS heads of one KV head, and a stretch of
+// `span` positions, 128 at a time. If there is one stretch, it writes the result; otherwise it writes, for
+// each head, the weighted values before they are divided by the sum of the weights, the greatest score and
+// the sum.
+//   q [HEAD_DIM * N_HEAD, n_tokens]
+//   out [HEAD_DIM_V * N_HEAD, n_tokens] or [HEAD_DIM_V + 2, n_splits, N_HEAD, n_tokens]
 
 const CHUNKS = (GROUP + HEADS - 1u) / HEADS;
 const KEY_COLS = (HEAD_DIM + 3u) / 4u;

@@ -1,6 +1,6 @@
-// Attention of many tokens with an online softmax. A workgroup takes one head of 16 tokens (rows) and walks the pages of
-// their sequences, 32 positions at a time. Rows of one sequence that follow each other are a run; each run walks the
-// pages that any of its rows sees.
+// Attention of many tokens with an online softmax. A workgroup takes one head of 16 tokens (rows) and walks
+// the pages of their sequences, 32 positions at a time. Rows of one sequence that follow each other are a
+// run; each run walks the pages that any of its rows sees.
 //   q [HEAD_DIM * N_HEAD, n_tokens], out [HEAD_DIM_V * N_HEAD, n_tokens]
 
 const ROWS = 16u;
@@ -64,8 +64,9 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
                 if (d < HEAD_DIM) {
                     let token = first_token + min(line, n_rows - 1u);
                     query_tile[local] = query4(token, head, d);
-                    key_tile[line * KEY_LINE + local % CHUNK] = key4(page * 32u + line, kv_head, d);
-                    key_tile[(line + 16u) * KEY_LINE + local % CHUNK] = key4(page * 32u + line + 16u, kv_head, d);
+                    let cell = page * 32u + line;
+                    key_tile[line * KEY_LINE + local % CHUNK] = key4(cell, kv_head, d);
+                    key_tile[(line + 16u) * KEY_LINE + local % CHUNK] = key4(cell + 16u, kv_head, d);
                 }
                 workgroupBarrier();
                 let n_vectors = min(CHUNK, (HEAD_DIM - chunk + 3u) / 4u);

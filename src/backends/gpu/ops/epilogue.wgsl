@@ -1,5 +1,5 @@
-// What follows a product of Q, K and V of one token: biases or per-head norms, rotation, and the way of K and V into
-// the cell. A workgroup takes one head of Q or K, or 128 units of V.
+// What follows a product of Q, K and V of one token: biases or per-head norms, rotation, and the way of K and
+// V into the cell. A workgroup takes one head of Q or K, or 128 units of V.
 //   qkv [N_Q + K_ELEMS + V_ELEMS], out [N_Q]
 // `first_q`, `first_k`, `first_v` are the biases, or the first two the weights of the norms.
 

@@ -1,5 +1,5 @@
-// Rows of a weight, unpacked: 16 elements per invocation. A part holds the rows part_row .. part_row + n_rows; ids of other
-// rows are left to other parts, and what is no row at all becomes NaN.
+// Rows of a weight, unpacked: 16 elements per invocation. A part holds the rows part_row .. part_row +
+// n_rows; ids of other rows are left to other parts, and what is no row at all becomes NaN.
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let per_row = (N_IN + 15u) / 16u;

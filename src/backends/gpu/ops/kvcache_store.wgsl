@@ -1,5 +1,5 @@
-// Rows of new keys or values into the cells that `cells` names. An invocation writes one word of the region, or, for
-// Q8_0, one block of 32.
+// Rows of new keys or values into the cells that `cells` names. An invocation writes one word of the region,
+// or, for Q8_0, one block of 32.
 //   x [ROW_ELEMS, n_tokens], cells [n_tokens]
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {

@@ -1,7 +1,7 @@
-// Many tokens times a matrix: a workgroup computes 64 rows for 64 tokens, each invocation 8 rows for 4 tokens.
+// Many tokens times a matrix: a workgroup computes 64 rows for 64 tokens, an invocation 8 rows for 4 tokens.
 //   x [N_IN, n_cols], weights rows of ROW_BYTES, out [out_stride, n_cols]
-// Tiles of 32 elements of the rows and of the tokens are unpacked into workgroup memory, one element of all 64 next to
-// the other.
+// Tiles of 32 elements of the rows and of the tokens are unpacked into workgroup memory, one element of all
+// 64 next to the other.
 
 var<workgroup> w_tile: array<vec4<f32>, 512>;
 var<workgroup> x_tile: array<vec4<f32>, 512>;

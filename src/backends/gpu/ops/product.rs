@@ -12,7 +12,8 @@ use crate::tensor::DType;
 
 /// Most tokens that the kernel for few of them takes.
 const MAX_FEW: usize = 8;
-/// Rows per workgroup of the kernel for few tokens, and of the other one; tokens per workgroup of the other one.
+/// Rows per workgroup of the kernel for few tokens, and of the other one; tokens per workgroup of the other
+/// one.
 const FEW_ROWS: usize = 8;
 const TILE: usize = 64;
 
@@ -97,7 +98,8 @@ impl<'a> Product<'a> {
         Ok(Product { x, n_in, n_cols, out, out_stride, norm: None, residual: None, gated: false })
     }
 
-    /// The product of source 0 after `norm`, whose weight is the node's first, and the matrices that follow it.
+    /// The product of source 0 after `norm`, whose weight is the node's first, and the matrices that follow
+    /// it.
     pub(super) fn normed(
         launch: &Launch<'a>,
         norm: Option<&RmsNorm>,

@@ -1,5 +1,5 @@
-// Elements of the regions from `i` on, one or four; four start at a multiple of 4. The scales of all blocks follow the
-// bytes of all cells.
+// Elements of the regions from `i` on, one or four; four start at a multiple of 4. The scales of all blocks
+// follow the bytes of all cells.
 fn key_scale(i: u32) -> f32 {
     return bitcast<f32>(keys[p.n_pages * (8u * N_HEAD_KV * HEAD_DIM) + i / 32u]);
 }

@@ -1,4 +1,5 @@
-// Sums over groups of 32 lanes: inside subgroups by the hardware, across those of a group through workgroup memory.
+// Sums over groups of 32 lanes: inside subgroups by the hardware, across those of a group through workgroup
+// memory.
 var<workgroup> partials: array<array<f32, N_VALUES>, 128>;
 
 // Adds up each of `values` over a group; `partials[32 * group]` gets the sums.

@@ -10,7 +10,8 @@ fn put_key(cell: u32, unit: u32) {
     let scale = block_scale(top);
     let at = cell * (K_ELEMS / 4u) + unit * 8u;
     for (var i = 0u; i < 32u; i += 4u) {
-        keys[at + i / 4u] = quants4(vec4<f32>(block[i], block[i + 1u], block[i + 2u], block[i + 3u]), scale);
+        let x = vec4<f32>(block[i], block[i + 1u], block[i + 2u], block[i + 3u]);
+        keys[at + i / 4u] = quants4(x, scale);
     }
     keys[p.n_cells * (K_ELEMS / 4u) + cell * (K_ELEMS / 32u) + unit] = kept_scale(top);
 }
@@ -25,7 +26,8 @@ fn put_value(cell: u32, unit: u32) {
     let scale = block_scale(top);
     let at = cell * (V_ELEMS / 4u) + unit * 8u;
     for (var i = 0u; i < 32u; i += 4u) {
-        values[at + i / 4u] = quants4(vec4<f32>(block[i], block[i + 1u], block[i + 2u], block[i + 3u]), scale);
+        let x = vec4<f32>(block[i], block[i + 1u], block[i + 2u], block[i + 3u]);
+        values[at + i / 4u] = quants4(x, scale);
     }
     values[p.n_cells * (V_ELEMS / 4u) + cell * (V_ELEMS / 32u) + unit] = kept_scale(top);
 }

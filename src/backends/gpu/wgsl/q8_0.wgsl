@@ -1,5 +1,5 @@
-// Blocks of 32 elements as signed bytes with a scale: the largest magnitude over 127, which is rounded to a half where it
-// is kept, but not where elements are divided by it.
+// Blocks of 32 elements as signed bytes with a scale: the largest magnitude over 127, which is rounded to a
+// half where it is kept, but not where elements are divided by it.
 
 // Bits that order magnitudes, with infinity and then NaN above all numbers.
 fn magnitude(x: f32) -> u32 {
@@ -32,5 +32,8 @@ fn quant(x: f32, scale: f32) -> u32 {
 
 // Four elements in a word.
 fn quants4(x: vec4<f32>, scale: f32) -> u32 {
-    return quant(x[0], scale) | (quant(x[1], scale) << 8u) | (quant(x[2], scale) << 16u) | (quant(x[3], scale) << 24u);
+    return quant(x[0], scale)
+        | (quant(x[1], scale) << 8u)
+        | (quant(x[2], scale) << 16u)
+        | (quant(x[3], scale) << 24u);
 }

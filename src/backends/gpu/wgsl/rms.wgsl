@@ -1,5 +1,5 @@
-// RMS norm of one row by a workgroup of 128. Whatever kernel normalises a row uses these functions, so that all of them
-// give the same bits.
+// RMS norm of one row by a workgroup of 128. Whatever kernel normalises a row uses these functions, so that
+// all of them give the same bits.
 var<workgroup> squares: array<f32, 128>;
 
 // The sum of what the 128 invocations give, in each of them.

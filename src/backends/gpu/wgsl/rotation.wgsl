@@ -1,4 +1,5 @@
-// Cosine and sine of pair `pair` at `position`: the product of the rotations by the position's digits in base 256.
+// Cosine and sine of pair `pair` at `position`: the product of the rotations by the position's digits in base
+// 256.
 fn rotation_by(position: u32, pair: u32) -> vec2<f32> {
     var turn = rotations[(position & 255u) * N_PAIRS + pair];
     for (var digit = 1u; digit < 4u; digit++) {
