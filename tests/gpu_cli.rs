@@ -36,7 +36,7 @@ fn bench_and_graph_say_what_the_gpu_does() {
 }
 
 #[test]
-fn the_cpu_is_used_alone_where_the_gpu_is_fenced_off_or_only_software() {
+fn the_cpu_is_used_alone_where_the_gpu_is_fenced_off_or_gets_no_layers() {
     for args in [&["--backend", "cpu"][..], &["--gpu-layers", "0"]] {
         let text = stdout(minfer().arg("graph").arg(model()).args(args).args(["--format", "census"]));
         assert!(
