@@ -199,6 +199,17 @@ fn a_decoded_token_takes_a_known_number_of_kernels_and_bytes() {
     }
 }
 
+#[test]
+fn a_fused_block_takes_at_most_eight_kernels_whatever_the_types_of_its_weights() {
+    for name in model_names() {
+        let engine = on_gpu(&name, GpuLayers::Auto);
+        let n_layer = engine.model().hparams.n_layer as u64;
+        let run =
+            context(&engine, KvFormat::F16).bench(BenchTest::Decode { n_gen: 1, depth: 0 }).expect("it runs");
+        assert!(run.work.dispatches <= n_layer * 8 + 3, "{name}: {} kernels", run.work.dispatches);
+    }
+}
+
 /// Bytes of all weights that a decode step reads: all rows of matrices, one row of the embedding.
 fn decode_weight_bytes(context: &mut Context) -> u64 {
     let params = context.params(1, 1, GraphType::Decode);

@@ -72,10 +72,22 @@ fn adapters(api: Api) -> &'static [wgpu::Adapter] {
         };
         let instance = wgpu::Instance::new(descriptor);
         let mut adapters = pollster::block_on(instance.enumerate_adapters(api.backends()));
-        adapters.retain(|adapter| adapter.features().contains(wgpu::Features::IMMEDIATES));
+        adapters.retain(suffices);
         adapters.sort_by_key(|adapter| kind(adapter.get_info().device_type));
         adapters
     })
+}
+
+/// Whether the kernels can run: what every GPU of the last ten years has.
+fn suffices(adapter: &wgpu::Adapter) -> bool {
+    let limits = adapter.limits();
+    adapter.features().contains(wgpu::Features::IMMEDIATES)
+        && limits.max_immediate_size >= IMMEDIATES_BYTES
+        && limits.max_storage_buffers_per_shader_stage >= 10
+        && limits.min_storage_buffer_offset_alignment as usize <= ALIGNMENT
+        && limits.max_compute_invocations_per_workgroup >= 256
+        && limits.max_compute_workgroup_size_x >= 256
+        && limits.max_compute_workgroup_storage_size >= 16 << 10
 }
 
 /// Whether the system shows a GPU at a glance. Linux gives every one a file.
@@ -97,7 +109,10 @@ fn kind(device_type: wgpu::DeviceType) -> DeviceKind {
 /// Looks for a GPU without opening it.
 pub(super) fn availability(api: Api) -> Availability {
     match adapters(api).first().map(wgpu::Adapter::get_info) {
-        None => Availability::Unavailable(format!("no {} driver or device was found", api.label())),
+        None => Availability::Unavailable(format!(
+            "no {} driver, or no device with what the kernels need, was found",
+            api.label()
+        )),
         Some(info) if kind(info.device_type) == DeviceKind::Software => Availability::OnlyNamed(format!(
             "{} computes on the processor, slower than the CPU backend",
             info.name
@@ -132,10 +147,6 @@ impl Gpu {
         };
         let adapter = adapters(api).first().ok_or_else(|| refused("there is none".to_owned()))?;
         let (info, limits) = (adapter.get_info(), adapter.limits());
-        if limits.max_immediate_size < IMMEDIATES_BYTES {
-            let got = limits.max_immediate_size;
-            return Err(refused(format!("expected {IMMEDIATES_BYTES} bytes of immediates, got {got}")));
-        }
         let clock = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES;
         let has_timestamps =
             adapter.features().contains(clock | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);

@@ -1,8 +1,9 @@
 //! GPUs through Vulkan and Metal, from one set of kernels, by way of wgpu.
 //!
-//! Nodes are recorded, one command buffer per split, and handed over at the split's end. A device is opened
-//! once and shared by the process, with its compiled kernels; a model's weights lie on it in the file's own
-//! blocks, shared by the model's contexts; each context has its own buffers and KV regions.
+//! Nodes are recorded, one command buffer per split, and handed over at the split's end; a long prompt goes
+//! in pieces, which no driver takes for a hang. A device is opened once and shared by the process, with its
+//! compiled kernels; a model's weights lie on it in the file's own blocks, shared by the model's contexts;
+//! each context has its own buffers and KV regions.
 
 mod blocks;
 mod clock;
@@ -210,7 +211,7 @@ impl Backend for GpuBackend {
         let weights = &device.weights;
         (kernel.launch)(&mut Launch { call, gpu, weights, pool, kv, tables, scratch, recorder })?;
         self.recorder.node_end(&self.gpu);
-        Ok(())
+        self.recorder.submit_if_much(&self.gpu)
     }
 
     fn submit(&mut self) -> Result<(), BackendError> {

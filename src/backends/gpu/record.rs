@@ -51,6 +51,10 @@ pub(super) struct Dispatch<'a> {
     pub(super) weight_bytes: usize,
 }
 
+/// Multiplications that are handed over at once at most: drivers take a device for hung that works on one
+/// submission for a second or two, and a small one does some hundred billion in that time.
+const MAX_MACS: u64 = 50_000_000_000;
+
 /// What makes a bind group: the pipeline whose layout it has, and buffers with their first bytes.
 type BindKey = (usize, Vec<(wgpu::Buffer, u64)>);
 
@@ -61,6 +65,8 @@ pub(super) struct Recorder {
     pass: Option<wgpu::ComputePass<'static>>,
     groups: HashMap<BindKey, wgpu::BindGroup>,
     clock: Option<Clock>,
+    /// Multiplications that wait to be handed over.
+    macs: u64,
     pub(super) counts: WorkCounts,
 }
 
@@ -115,9 +121,20 @@ impl Recorder {
         encoder.copy_buffer_to_buffer(from.0, from.1 as u64, to.0, to.1 as u64, bytes as u64);
     }
 
+    /// Notes how many multiplications were appended.
+    pub(super) fn add_macs(&mut self, macs: u64) {
+        self.macs = self.macs.saturating_add(macs);
+    }
+
+    /// Hands everything over if it is as much as a device should get at once.
+    pub(super) fn submit_if_much(&mut self, gpu: &Gpu) -> Result<(), BackendError> {
+        if self.macs < MAX_MACS { Ok(()) } else { self.submit(gpu) }
+    }
+
     /// Hands everything over.
     pub(super) fn submit(&mut self, gpu: &Gpu) -> Result<(), BackendError> {
         self.pass = None;
+        self.macs = 0;
         let Some(mut encoder) = self.encoder.take() else { return Ok(()) };
         if let Some(clock) = &mut self.clock {
             clock.resolve(&mut encoder);

@@ -225,5 +225,8 @@ fn many(launch: &mut Launch<'_>, attention: &Attention<'_>) -> Result<(), Backen
     };
     let n_workgroups = attention.n_tokens.div_ceil(TILE) * attention.op.n_head;
     let out = launch.out()?;
+    // How much of the context the tokens see is data; this is the most.
+    let per_position = attention.op.n_head * (attention.op.head_dim + attention.op.head_dim_v);
+    launch.recorder.add_macs((attention.n_tokens * attention.n_positions) as u64 * per_position as u64);
     attention.dispatch(launch, (shader, attention.key(shader, 1)), out, (1, 0), n_workgroups)
 }

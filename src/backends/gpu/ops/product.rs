@@ -202,6 +202,7 @@ fn columns(
     let norm_bytes = product.norm.as_ref().map_or(0, |(norm, _)| norm.row_bytes());
     let bias_bytes = if bias.is_some() { rows.n_rows * 4 } else { 0 };
     let weight_bytes = rows.n_rows * rows.row_bytes + norm_bytes + bias_bytes;
+    launch.recorder.add_macs((product.n_in * n_cols) as u64 * rows.n_rows as u64);
     launch.dispatch(&Dispatch { shader, key, buffers: &buffers, params: &params, workgroups, weight_bytes })
 }
 
