@@ -4,7 +4,7 @@ use minfer::graph::{BackendError, BackendId, GraphError, KvFormat};
 use minfer::vec_ops::Isa;
 
 use crate::cases::attn::{FORMATS, N_VOCAB, Session, Spec, Token, spec};
-use crate::harness::{Target, targets};
+use crate::harness::{Target, devices, targets};
 
 fn id(seq: usize, position: usize) -> i32 {
     ((seq * 97 + position * 31) % N_VOCAB) as i32
@@ -148,8 +148,8 @@ fn long_contexts_match_the_definition() {
             let n = (n_ctx / 4).min(900);
             let ids: Vec<i32> = (0..n).map(|position| id(0, position)).collect();
             let row = n_head * head_dim_v;
-            let device = targets().into_iter().filter(|target| target.id != BackendId::CPU);
-            for target in device.chain([Target::cpu(Isa::best(), 1)]) {
+            let targets = devices().into_iter().chain([Target::cpu(Isa::best(), 1)]);
+            for target in targets {
                 let mut session = Session::new(&spec, &target);
                 let many = session.step(&tokens(0, 0..n));
                 for position in
@@ -177,7 +177,7 @@ fn long_contexts_match_the_definition() {
 #[test]
 fn devices_do_not_see_pages_and_sequences_out_of_range() {
     let spec = spec(2, 1, 64, 64, KvFormat::F16, None);
-    for target in targets().into_iter().filter(|target| target.id != BackendId::CPU) {
+    for target in devices() {
         // Few tokens and many are two kernels.
         for repeat in [1, 12] {
             let mut session = Session::new(&spec, &target);

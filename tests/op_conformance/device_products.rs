@@ -1,13 +1,12 @@
 //! Products on devices at sizes that tiles and vectors do not divide, for every stored type, against f64; and
 //! rows of every type, bit for bit.
 
-use minfer::backends::builtin;
 use minfer::graph::{ActivationPrecision, GetRows, InputKind, MatMul};
 use minfer::tensor::{DType, Shape, Tensor};
 use minfer::vec_ops::scalar::dequant::dequantise_row;
 
 use crate::cases::mat_mul::weight;
-use crate::harness::{Case, Target, f64s, values};
+use crate::harness::{Case, devices, f64s, values};
 
 /// Elements per row, rows, tokens: around the 8 tokens that one kernel takes, the 64 of the other's tiles,
 /// and what is no multiple of anything.
@@ -43,9 +42,7 @@ fn check(dtype: DType, n_in: usize, n_out: usize, n_tokens: usize) {
             expected.push(products.iter().sum::<f64>() + f64::from(*bias));
         }
     }
-    for (name, got) in
-        case.run_on(builtin().backends().iter().filter_map(Target::device).collect(), result, &[])
-    {
+    for (name, got) in case.run_on(devices(), result, &[]) {
         for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
             let error = (f64::from(*got) - expected).abs();
             assert!(
@@ -100,9 +97,7 @@ fn a_token_of_nan_spoils_no_other_one() {
         let value = case.value(Shape::d2(N_IN, n_tokens), &x);
         let op = MatMul { bias: false, activations: ActivationPrecision::Bits16 };
         let result = case.apply(op, &[value], &[&w]);
-        for (name, got) in
-            case.run_on(builtin().backends().iter().filter_map(Target::device).collect(), result, &[])
-        {
+        for (name, got) in case.run_on(devices(), result, &[]) {
             for (token, got) in got.chunks(N_OUT).enumerate() {
                 let is_nan = got.iter().all(|y| y.is_nan());
                 let is_finite = got.iter().all(|y| y.is_finite());
@@ -130,9 +125,7 @@ fn rows_of_every_type_decode_to_the_bits_of_the_definition() {
         let table = case.weight(table);
         let ids = case.builder.input(InputKind::TokenIds);
         let result = case.apply(GetRows, &[ids], &[&table]);
-        for (name, got) in
-            case.run_on(builtin().backends().iter().filter_map(Target::device).collect(), result, &[])
-        {
+        for (name, got) in case.run_on(devices(), result, &[]) {
             assert!(
                 got.iter().zip(&expected).all(|(got, expected)| got.to_bits() == expected.to_bits()),
                 "{name}: {dtype}"

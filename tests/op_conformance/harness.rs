@@ -28,8 +28,13 @@ pub(crate) fn targets() -> Vec<Target> {
             targets.push(Target::cpu(isa, n_threads));
         }
     }
-    targets.extend(builtin().backends().iter().filter_map(Target::device));
+    targets.extend(devices());
     targets
+}
+
+/// Every backend in the build that has a device.
+pub(crate) fn devices() -> Vec<Target> {
+    builtin().backends().iter().filter_map(Target::device).collect()
 }
 
 pub(crate) fn cpu(weights: Arc<TensorMap>, isa: Isa, n_threads: usize) -> CpuBackend {

@@ -10,6 +10,11 @@ use crate::threads::lock;
 /// Bytes of immediates that kernels may use: what every Vulkan and Metal device has.
 pub(super) const IMMEDIATES_BYTES: u32 = 128;
 
+/// What timestamps of nodes take.
+const CLOCK: wgpu::Features = wgpu::Features::TIMESTAMP_QUERY
+    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)
+    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
+
 /// The interface through which a GPU is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Api {
@@ -18,6 +23,9 @@ pub(super) enum Api {
 }
 
 impl Api {
+    /// What this system has.
+    pub(super) const HERE: Api = if cfg!(target_vendor = "apple") { Api::Metal } else { Api::Vulkan };
+
     /// The backend's name in messages.
     pub(super) const fn label(self) -> &'static str {
         match self {
@@ -32,11 +40,6 @@ impl Api {
             Api::Vulkan => wgpu::Backends::VULKAN,
         }
     }
-}
-
-impl Api {
-    /// What this system has.
-    pub(super) const HERE: Api = if cfg!(target_vendor = "apple") { Api::Metal } else { Api::Vulkan };
 }
 
 /// An opened GPU with its compiled kernels. All models and contexts of the process share it.
@@ -147,14 +150,7 @@ impl Gpu {
         };
         let adapter = adapters(api).first().ok_or_else(|| refused("there is none".to_owned()))?;
         let (info, limits) = (adapter.get_info(), adapter.limits());
-        let clock = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES;
-        let has_timestamps =
-            adapter.features().contains(clock | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
-        let mut features = wgpu::Features::IMMEDIATES;
-        features |= adapter.features() & wgpu::Features::SUBGROUP;
-        if has_timestamps {
-            features |= clock | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS;
-        }
+        let features = features(adapter);
         let request = adapter.request_device(&wgpu::DeviceDescriptor {
             label: Some("minfer"),
             required_features: features,
@@ -164,17 +160,13 @@ impl Gpu {
         });
         let (device, queue) = pollster::block_on(request).map_err(|error| refused(error.to_string()))?;
         let faults = watch(&device);
-        let subgroup_size = match info.subgroup_min_size == info.subgroup_max_size {
-            true if features.contains(wgpu::Features::SUBGROUP) => info.subgroup_min_size,
-            _ => 0,
-        };
         let memory_bytes = memory_bytes(api, adapter);
         Ok(Gpu {
             api,
             device,
             queue,
-            subgroup_size,
-            has_timestamps,
+            subgroup_size: subgroup_size(&info, features),
+            has_timestamps: features.contains(CLOCK),
             info: describe(&info, &limits, features, memory_bytes),
             limits,
             pipelines: Pipelines::default(),
@@ -265,6 +257,19 @@ impl Gpu {
         drop(lost);
         self.device.destroy();
     }
+}
+
+/// What of the adapter's features kernels and clock use.
+fn features(adapter: &wgpu::Adapter) -> wgpu::Features {
+    let there = adapter.features();
+    let clock = if there.contains(CLOCK) { CLOCK } else { wgpu::Features::empty() };
+    wgpu::Features::IMMEDIATES | (there & wgpu::Features::SUBGROUP) | clock
+}
+
+/// Lanes of a subgroup if there are subgroups and all have one size, else 0.
+fn subgroup_size(info: &wgpu::AdapterInfo, features: wgpu::Features) -> u32 {
+    let has_one_size = info.subgroup_min_size == info.subgroup_max_size;
+    if has_one_size && features.contains(wgpu::Features::SUBGROUP) { info.subgroup_min_size } else { 0 }
 }
 
 /// Collects what the driver reports instead of letting it end the process.

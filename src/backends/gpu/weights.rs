@@ -58,7 +58,7 @@ impl Weights {
         ((resident.dtype, resident.shape) == (weight.dtype, weight.shape)).then(|| Arc::clone(resident))
     }
 
-    /// Bytes of all buffers.
+    /// Bytes of all weights.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -96,7 +96,8 @@ impl Weights {
         let bytes: usize = tensors.iter().map(|(_, tensor)| tensor.bytes.len()).sum();
         if let [(name, tensor)] = tensors[..] {
             let parts = upload_in_parts(gpu, tensor)?;
-            return self.insert(name, tensor, parts, bytes);
+            self.insert(name, tensor, parts);
+            return Ok(());
         }
         let slices: Vec<&[u8]> = tensors.iter().map(|(_, tensor)| &*tensor.bytes).collect();
         let buffer = upload_slices(gpu, &slices, bytes)?;
@@ -104,22 +105,15 @@ impl Weights {
         for (name, tensor) in tensors {
             let part = Part { buffer: buffer.clone(), rows: 0..tensor.shape.n_rows(), first_row };
             first_row += tensor.shape.n_rows();
-            self.insert(name, tensor, vec![part], tensor.bytes.len())?;
+            self.insert(name, tensor, vec![part]);
         }
         Ok(())
     }
 
-    fn insert(
-        &mut self,
-        name: &str,
-        tensor: &Tensor,
-        parts: Vec<Part>,
-        bytes: usize,
-    ) -> Result<(), BackendError> {
+    fn insert(&mut self, name: &str, tensor: &Tensor, parts: Vec<Part>) {
         let resident = Resident { dtype: tensor.dtype, shape: tensor.shape, parts };
         self.resident.insert(name.to_owned(), Arc::new(resident));
-        self.bytes += bytes;
-        Ok(())
+        self.bytes += tensor.bytes.len();
     }
 }
 
