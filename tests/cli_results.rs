@@ -287,5 +287,9 @@ fn layers_for_a_device_that_is_not_there_are_a_warning() {
     command.arg("run").arg(model()).args(["hi", "-n", "1", "--gpu-layers", "3", "--backend", "cpu"]);
     let output = command.output().unwrap();
     assert!(output.status.success());
-    assert!(stderr(&output).contains("warning: 3 layers for a device"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("warning: the CPU runs all layers, as there is no device"),
+        "{}",
+        stderr(&output)
+    );
 }

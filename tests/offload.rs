@@ -112,6 +112,22 @@ fn a_larger_expected_context_leaves_room_for_fewer_layers() {
 }
 
 #[test]
+fn a_context_whose_keys_do_not_fit_in_one_piece_leaves_the_device_alone_or_is_refused() {
+    let device = FakeDevice::new(Traits { max_region_bytes: Some(1 << 20), ..Traits::default() });
+    let mut options = device.options(GpuLayers::Auto);
+    assert!(load(TIED, &options).expect("it loads").placement().gpu_layers > 0, "a short context fits");
+    options.device.context.n_ctx = Some(1 << 16);
+    let engine = load(TIED, &options).expect("the CPU does it");
+    assert_eq!(engine.placement().gpu_layers, 0);
+    let is_told = |warning: &String| warning.contains("keys or values of a layer need ");
+    assert!(engine.warnings().iter().any(is_told), "{:?}", engine.warnings());
+    options.device.gpu_layers = GpuLayers::Count(1);
+    let error = load(TIED, &options).map(drop).expect_err("too large");
+    assert!(error.to_string().contains("expected at most 1.0 MiB, got "), "{error}");
+    assert!(error.hint().expect("a hint").contains("a smaller context"));
+}
+
+#[test]
 fn a_number_of_layers_that_does_not_fit_is_refused_with_numbers_and_what_to_change() {
     let n_layer = n_layer(TIED);
     let device = with_memory(needed(TIED, 1));
@@ -139,7 +155,7 @@ fn memory_that_the_user_allows_replaces_what_the_device_reports() {
     options.device.memory_bytes = Some(1000);
     let engine = load(TIED, &options).expect("the CPU does it");
     assert_eq!((engine.placement().to_string().as_str(), engine.placement().n_layer), ("CPU", n_layer));
-    let is_told = |warning: &String| warning.starts_with("Vulkan: one block needs ");
+    let is_told = |warning: &String| warning.starts_with("Vulkan is not used: one block needs ");
     assert!(engine.warnings().iter().any(is_told), "{:?}", engine.warnings());
 }
 
@@ -215,7 +231,12 @@ fn layers_asked_for_without_any_device_are_a_warning() {
     let mut options = options(false, &[BackendId::CPU]);
     options.device.gpu_layers = GpuLayers::Count(3);
     let engine = load(TIED, &options).expect("the CPU does it");
-    assert!(engine.warnings().iter().any(|warning| warning.starts_with("3 layers for a device")));
+    assert!(
+        engine
+            .warnings()
+            .iter()
+            .any(|warning| warning.starts_with("the CPU runs all layers, as there is no device"))
+    );
 }
 
 #[test]

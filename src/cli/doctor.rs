@@ -40,6 +40,7 @@ fn report(app: &App) -> Result<String, CliError> {
     let memory = available_bytes().map_or("unknown".to_string(), |bytes| size(bytes as u64));
     text += &format!("memory      {memory} available\n");
     text += &format!("models      {}\n", models(app)?);
+    text += &format!("computes on {}\n", chosen(app)?);
     text += "backends\n";
     backend_lines(app).iter().for_each(|line| text += &format!("  {line}\n"));
     Ok(text)
@@ -112,6 +113,17 @@ fn models(app: &App) -> Result<String, CliError> {
     Ok(format!("{} ({} models, {})", store.dir().display(), models.len(), size(bytes)))
 }
 
+/// The backends that a run would use, most preferred first.
+fn chosen(app: &App) -> Result<String, CliError> {
+    let registry = app.registry();
+    let named = app.config.backends.as_deref();
+    let fence = registry.fence(named)?;
+    let allowed = registry.backends().iter().filter(|backend| fence & backend.known.id.bit() != 0);
+    let labels: Vec<&str> = allowed.map(|backend| backend.known.label).collect();
+    let reason = if named.is_some() { " (MINFER_BACKENDS is set)" } else { "" };
+    Ok(format!("{}{reason}", labels.join(", then ")))
+}
+
 fn backend_lines(app: &App) -> Vec<String> {
     let registry = app.registry();
     let mut lines = Vec::new();
@@ -174,6 +186,7 @@ mod tests {
             kind: DeviceKind::Discrete,
             driver: "driver 2".to_string(),
             memory_bytes: Some(3 << 30),
+            max_region_bytes: None,
             details: vec!["subgroup 32".to_string()],
         };
         let expected = [

@@ -156,9 +156,10 @@ fn open_context(args: &RunArgs, app: &App, engine: &Engine, n_prompt: usize) -> 
     if args.verbose {
         let model = engine.model();
         note(&format!(
-            "model: {} with {} layers; context: {} tokens, {} of keys and values; {} threads, {} kernels",
+            "model: {} with {} layers on {}; context: {} tokens, {} of keys and values; {} threads, {} kernels",
             model.arch.name,
             model.hparams.n_layer,
+            engine.placement(),
             context.n_ctx(),
             size(context.kv_bytes() as u64),
             engine.n_threads(),

@@ -40,6 +40,7 @@ struct Trace {
     /// The first failure to write; the run goes on without a trace.
     error: Option<std::io::Error>,
     n_events: u64,
+    is_closed: bool,
 }
 
 impl Watch {
@@ -163,7 +164,14 @@ fn milli_and_mean_micro(time: &OpTime) -> [String; 2] {
 impl Trace {
     fn create(path: PathBuf) -> Result<Trace, CliError> {
         let file = File::create(&path).map_err(CliError::file("write", &path))?;
-        Ok(Trace { path, file: BufWriter::new(file), start: Instant::now(), error: None, n_events: 0 })
+        Ok(Trace {
+            path,
+            file: BufWriter::new(file),
+            start: Instant::now(),
+            error: None,
+            n_events: 0,
+            is_closed: false,
+        })
     }
 
     fn event(&mut self, op: &str, node: &Node, start: Instant, time: Duration) {
@@ -182,46 +190,27 @@ impl Trace {
     }
 
     fn finish(mut self) -> Result<(), CliError> {
+        self.close().map_err(CliError::file("write", &self.path))
+    }
+
+    /// Completes the file, once.
+    fn close(&mut self) -> std::io::Result<()> {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return Ok(());
+        }
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
         let open = if self.n_events == 0 { "[" } else { "" };
-        let written = match self.error.take() {
-            Some(error) => Err(error),
-            None => writeln!(self.file, "{open}\n]").and_then(|()| self.file.flush()),
-        };
-        written.map_err(CliError::file("write", &self.path))
+        writeln!(self.file, "{open}\n]")?;
+        self.file.flush()
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn time(n: u64, micros: u64) -> OpTime {
-        OpTime { n, total: Duration::from_micros(micros) }
-    }
-
-    #[test]
-    fn a_profile_of_the_cpu_alone_has_no_columns_for_a_device() {
-        let profile = Profile::from([((OpKind::Add, Some(BackendId::CPU)), time(2, 1000))]);
-        let lines = profile_lines(&profile, None);
-        assert_eq!(lines[0], "op                      runs    total ms   mean us  share");
-        assert_eq!(lines[1], "Add                        2        1.00     500.0 100.0%");
-    }
-
-    #[test]
-    fn a_device_has_rows_of_its_own_and_its_own_time_where_it_has_a_clock() {
-        let profile = Profile::from([
-            ((OpKind::Add, Some(BackendId::CPU)), time(1, 3000)),
-            ((OpKind::Add, Some(BackendId::VULKAN)), time(4, 1000)),
-        ]);
-        let measured = BTreeMap::from([(OpKind::Add, time(4, 8000))]);
-        let lines = profile_lines(&profile, Some(&measured));
-        assert!(lines[0].contains("host ms") && lines[0].ends_with("device ms      mean us"), "{lines:?}");
-        assert!(
-            lines[1].starts_with("Add                CPU ") && lines[1].trim_end().ends_with("75.0%"),
-            "{lines:?}"
-        );
-        assert!(lines[2].starts_with("Add                Vulkan"), "{lines:?}");
-        assert!(lines[2].ends_with("8.00       2000.0"), "{lines:?}");
-        assert!(!profile_lines(&profile, None)[0].contains("device ms"));
+/// After a run that failed, the file has all events up to there.
+impl Drop for Trace {
+    fn drop(&mut self) {
+        // The failure of the run is what its user is told.
+        let _ = self.close();
     }
 }

@@ -9,7 +9,7 @@ use super::drill::FaultDrill;
 use super::offload::{GpuLayers, Offload, Planner, mib};
 use super::{ContextOptions, EngineError};
 use crate::backends;
-use crate::graph::{Backend, BackendError, BackendId, Device, Registry};
+use crate::graph::{Availability, Backend, BackendError, BackendId, BuiltBackend, Device, Registry};
 use crate::models::Model;
 use crate::tensor::TensorMap;
 
@@ -96,15 +96,11 @@ impl LoadedDevice {
             backend: opened.id,
             weight_bytes: &|name| opened.device.weight_bytes(weights, name),
             budget_bytes,
+            max_region_bytes: opened.device.info().max_region_bytes,
             context: &options.context,
         };
         let Some(offload) = planner.plan(options.gpu_layers)? else {
-            let (one, budget) = (planner.need(1), budget_bytes.map_or(f64::INFINITY, mib));
-            warnings.push(format!(
-                "{}: one block needs {:.1} MiB of its memory ({one}), which may be {budget:.1} MiB: it is not used",
-                opened.id,
-                mib(one.total_bytes()),
-            ));
+            warnings.push(format!("{} is not used: {}", opened.id, why_no_block(&planner)));
             return Ok(None);
         };
         let loaded = LoadedDevice {
@@ -153,6 +149,32 @@ impl LoadedDevice {
     }
 }
 
+/// Why not even one block fits.
+fn why_no_block(planner: &Planner<'_>) -> String {
+    if let Some((got, max)) = planner.region_too_large() {
+        let (got, max) = (mib(got), mib(max));
+        return format!(
+            "keys or values of a layer need {got:.1} MiB in one piece, which may be {max:.1} MiB"
+        );
+    }
+    let (one, budget) = (planner.need(1), planner.budget_bytes.map_or(f64::INFINITY, mib));
+    let total = mib(one.total_bytes());
+    format!("one block needs {total:.1} MiB of its memory ({one}), which may be {budget:.1} MiB")
+}
+
+/// Why no device that the build has is used.
+fn why_no_device(options: &DeviceOptions) -> String {
+    let reason = |backend: &BuiltBackend| match options.registry.availability(backend) {
+        Availability::Unavailable(reason) => reason,
+        Availability::OnlyNamed(reason) => format!("{reason}, so it is used only if it is named"),
+        Availability::Available => "it is not among the backends that may be used".to_string(),
+    };
+    let devices = options.registry.backends().iter().filter(|backend| backend.open.is_some());
+    let reasons: Vec<String> =
+        devices.map(|backend| format!("{}: {}", backend.known.label, reason(backend))).collect();
+    if reasons.is_empty() { "this build has no GPU backend".to_string() } else { reasons.join("; ") }
+}
+
 /// The most preferred device of the fence that can be opened.
 fn open(options: &DeviceOptions, warnings: &mut Vec<String>) -> Result<Option<OpenedDevice>, EngineError> {
     if options.gpu_layers == GpuLayers::Count(0) {
@@ -173,8 +195,8 @@ fn open(options: &DeviceOptions, warnings: &mut Vec<String>) -> Result<Option<Op
             Err(source) => warnings.push(format!("{id} is not used: {source}")),
         }
     }
-    if let GpuLayers::Count(n) = options.gpu_layers {
-        warnings.push(format!("{n} layers for a device: there is none to use, so the CPU runs all layers"));
+    if let GpuLayers::Count(_) = options.gpu_layers {
+        warnings.push(format!("the CPU runs all layers, as there is no device: {}", why_no_device(options)));
     }
     Ok(None)
 }

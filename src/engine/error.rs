@@ -105,6 +105,19 @@ pub enum EngineError {
         /// Blocks that would fit.
         n_fitting: usize,
     },
+    /// The keys or the values of one layer are more than the device can hold in one piece.
+    #[error(
+        "keys or values of a layer on {backend}: expected at most {:.1} MiB, got {:.1} MiB",
+        exact_mib(*max), exact_mib(*got)
+    )]
+    RegionTooLarge {
+        /// The device's backend.
+        backend: BackendId,
+        /// Their bytes.
+        got: usize,
+        /// Bytes that there may be.
+        max: usize,
+    },
     /// The format of keys and values does not fit the model.
     #[error("context: keys and values as {format}: {what}: expected a multiple of {block_elems}, got {got}")]
     KvFormat {
@@ -201,6 +214,10 @@ impl Hint for EngineError {
             EngineError::OffloadTooBig { n_fitting, .. } => Some(format!(
                 "{n_fitting} layers fit; a smaller context needs less; --gpu-memory allows more"
             )),
+            EngineError::RegionTooLarge { .. } => Some(
+                "a smaller context, or keys and values as f16 or q8_0, needs less; --gpu-layers 0 does without"
+                    .to_string(),
+            ),
             EngineError::ContextTooBig { device: Some(_), .. } => Some(
                 "fewer layers on the device, a smaller context, or f16 keys and values needs less"
                     .to_string(),

@@ -73,11 +73,17 @@ impl Engine {
         let gguf = Gguf::open(path, &OpenOptions { mmap: options.mmap })?;
         // The vocabulary takes most of the time that loading takes, so the rest is done beside it.
         let (tokenizer, weights) = std::thread::scope(|scope| {
-            let tokenizer = scope.spawn(|| tokenizer(path, gguf.metadata()));
+            let tokenizer = || tokenizer(path, gguf.metadata());
+            let beside = std::thread::Builder::new().spawn_scoped(scope, tokenizer);
             let weights = LoadedWeights::load(path, &gguf, options);
-            (tokenizer.join(), weights)
+            // Where no thread can be had, it is done after the rest.
+            let tokenizer = match beside {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(_) => tokenizer(),
+            };
+            (tokenizer, weights)
         });
-        let tokenizer = tokenizer.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let tokenizer = tokenizer?;
         let LoadedWeights { model, tensors, device, warnings: device_warnings } = weights?;
         let (n_vocab, n_tokens) = (model.hparams.n_vocab, tokenizer.n_vocab());
         if n_vocab != n_tokens {

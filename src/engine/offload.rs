@@ -71,6 +71,8 @@ pub(super) struct Planner<'a> {
     pub(super) weight_bytes: &'a dyn Fn(&str) -> usize,
     /// Bytes that weights, keys and values, and intermediate results may take; `None` for any number.
     pub(super) budget_bytes: Option<usize>,
+    /// Bytes that the keys or the values of one layer may take; `None` for any number.
+    pub(super) max_region_bytes: Option<usize>,
     /// The context to keep room for.
     pub(super) context: &'a ContextOptions,
 }
@@ -79,11 +81,17 @@ impl Planner<'_> {
     /// The plan for `asked` blocks; `None` if the device takes none.
     pub(super) fn plan(&self, asked: GpuLayers) -> Result<Option<Offload>, EngineError> {
         let n_layer = self.model.hparams.n_layer;
-        let most = || (1..=n_layer).rev().find(|&n| self.fits(n)).unwrap_or(0);
+        let most = || match self.region_too_large() {
+            Some(_) => 0,
+            None => (1..=n_layer).rev().find(|&n| self.fits(n)).unwrap_or(0),
+        };
         let gpu_layers = match asked {
             GpuLayers::Auto => most(),
             GpuLayers::Count(n) => n.min(n_layer),
         };
+        if let Some((got, max)) = self.region_too_large().filter(|_| gpu_layers > 0) {
+            return Err(EngineError::RegionTooLarge { backend: self.backend, got, max });
+        }
         if !self.fits(gpu_layers) {
             return Err(EngineError::OffloadTooBig {
                 backend: self.backend,
@@ -104,22 +112,36 @@ impl Planner<'_> {
 
     /// What `gpu_layers` blocks need on the device.
     pub(super) fn need(&self, gpu_layers: usize) -> DeviceNeed {
-        let HParams { n_ctx_train, n_layer, .. } = self.model.hparams;
+        let n_layer = self.model.hparams.n_layer;
         let weights = self.weights(gpu_layers);
-        let shape = KvShape {
-            n_cells: memory::n_ctx(self.context.n_ctx, n_ctx_train),
-            k_row_elems: self.model.hparams.n_embd_k(),
-            v_row_elems: self.model.hparams.n_embd_v(),
-            format: self.context.kv_format,
-        };
+        let shape = self.kv_shape();
+        let n_batch = self.context.n_batch.min(shape.n_cells);
         DeviceNeed {
             weights_bytes: weights
                 .iter()
                 .map(|name| (self.weight_bytes)(name))
                 .fold(0, usize::saturating_add),
             kv_bytes: usize::try_from(memory::kv_bytes(&shape, gpu_layers)).unwrap_or(usize::MAX),
-            values_bytes: values_bytes(&self.model.hparams, self.context.n_batch, gpu_layers == n_layer),
+            values_bytes: values_bytes(&self.model.hparams, n_batch, gpu_layers == n_layer),
         }
+    }
+
+    /// A layer's keys and values in the context that is expected.
+    fn kv_shape(&self) -> KvShape {
+        KvShape {
+            n_cells: memory::n_ctx(self.context.n_ctx, self.model.hparams.n_ctx_train),
+            k_row_elems: self.model.hparams.n_embd_k(),
+            v_row_elems: self.model.hparams.n_embd_v(),
+            format: self.context.kv_format,
+        }
+    }
+
+    /// Bytes of the larger one of a layer's keys and values, and how many there may be, if they are too many.
+    pub(super) fn region_too_large(&self) -> Option<(usize, usize)> {
+        let (shape, max) = (self.kv_shape(), self.max_region_bytes?);
+        let row_bytes = shape.format.row_bytes(shape.k_row_elems.max(shape.v_row_elems))?;
+        let got = shape.n_cells.saturating_mul(row_bytes);
+        (got > max).then_some((got, max))
     }
 
     fn offload(&self, gpu_layers: usize) -> Offload {

@@ -133,6 +133,16 @@ pub enum BackendError {
         /// What it was for.
         what: &'static str,
     },
+    /// The driver ran out of memory, and does not say over how much.
+    #[error("backend {backend}: out of memory: {what}: {reason}")]
+    Exhausted {
+        /// Name of the backend.
+        backend: &'static str,
+        /// What was tried.
+        what: String,
+        /// What the driver said.
+        reason: String,
+    },
     /// The device is gone; everything on it is lost.
     #[error("backend {backend}: the device was lost: {reason}")]
     DeviceLost {

@@ -30,6 +30,8 @@ pub struct DeviceInfo {
     pub driver: String,
     /// Bytes that weights, keys and values, and graphs together may take; `None` if the device does not tell.
     pub memory_bytes: Option<usize>,
+    /// Bytes that the keys or the values of one layer may take; `None` for any number.
+    pub max_region_bytes: Option<usize>,
     /// What else matters to the kernels: limits and features, as `name value`.
     pub details: Vec<String>,
 }

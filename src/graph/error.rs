@@ -104,7 +104,7 @@ pub enum GraphError {
     #[error(transparent)]
     Kernel(Box<BackendError>),
     /// A backend failed while it worked for a node.
-    #[error("node {node} ({op}) on {backend}: {source}")]
+    #[error("node {node} ({op}): {source}")]
     AtNode {
         /// Name of the node.
         node: String,
@@ -209,7 +209,7 @@ impl Hint for BackendError {
             BackendError::DeviceLost { .. } => Some(
                 "start again; should it happen often, `--backend cpu` does without the device".to_owned(),
             ),
-            BackendError::OutOfMemory { .. } => Some(
+            BackendError::OutOfMemory { .. } | BackendError::Exhausted { .. } => Some(
                 "fewer layers on the device, or a smaller context or prefill batch, needs less".to_owned(),
             ),
             _ => None,

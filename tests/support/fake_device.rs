@@ -24,6 +24,8 @@ const NAME: &str = "Fake";
 pub struct Traits {
     /// What the device says about its memory.
     pub memory_bytes: Option<usize>,
+    /// Bytes that the keys or the values of one layer may take.
+    pub max_region_bytes: Option<usize>,
     /// An op whose results it gets slightly wrong.
     pub wrong: Option<OpKind>,
     /// An op that it does not have.
@@ -57,6 +59,7 @@ impl FakeDevice {
             kind: DeviceKind::Discrete,
             driver: "none".to_string(),
             memory_bytes: traits.memory_bytes,
+            max_region_bytes: traits.max_region_bytes,
             details: Vec::new(),
         };
         Arc::new(FakeDevice {

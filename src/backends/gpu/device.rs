@@ -181,8 +181,7 @@ impl Gpu {
 
     /// Bytes that one binding may span. Kernels count bytes in 32 bits.
     pub(super) fn max_binding_bytes(&self) -> usize {
-        let bytes = self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size);
-        usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 31)
+        max_binding_bytes(&self.limits)
     }
 
     /// Bytes that a value may have so that one binding spans it, wherever in its buffer it starts.
@@ -215,18 +214,21 @@ impl Gpu {
     /// Fails if the device was lost or the driver complained since the last check.
     pub(super) fn check(&self, what: &str) -> Result<(), BackendError> {
         if let Some(reason) = &*lock(&self.faults.lost) {
-            return Err(BackendError::DeviceLost { backend: self.label(), reason: reason.clone() });
+            // A driver that has no memory left for its own work gives the device up.
+            return Err(match reason.to_lowercase().contains("out of memory") {
+                true => self.exhausted(what, reason),
+                false => BackendError::DeviceLost { backend: self.label(), reason: reason.clone() },
+            });
         }
-        let errors = std::mem::take(&mut *lock(&self.faults.errors));
-        match errors.into_iter().next() {
+        match std::mem::take(&mut *lock(&self.faults.errors)).into_iter().next() {
             None => Ok(()),
-            Some(wgpu::Error::OutOfMemory { .. }) => Err(BackendError::OutOfMemory {
-                backend: self.label(),
-                bytes: 0,
-                what: "work that was handed over",
-            }),
+            Some(wgpu::Error::OutOfMemory { source }) => Err(self.exhausted(what, &source.to_string())),
             Some(error) => Err(self.driver_error(what, &error)),
         }
+    }
+
+    fn exhausted(&self, what: &str, reason: &str) -> BackendError {
+        BackendError::Exhausted { backend: self.label(), what: what.to_owned(), reason: reason.to_owned() }
     }
 
     /// An error with all that the driver said.
@@ -286,6 +288,11 @@ fn watch(device: &wgpu::Device) -> Arc<Faults> {
     faults
 }
 
+fn max_binding_bytes(limits: &wgpu::Limits) -> usize {
+    let bytes = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
+    usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 31)
+}
+
 fn describe(
     info: &wgpu::AdapterInfo,
     limits: &wgpu::Limits,
@@ -305,6 +312,7 @@ fn describe(
         kind: kind(info.device_type),
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
         memory_bytes,
+        max_region_bytes: Some(max_binding_bytes(limits)),
         details: vec![subgroups, binding],
     }
 }
@@ -327,7 +335,8 @@ fn vulkan_memory_bytes(adapter: &wgpu::Adapter) -> Option<usize> {
     // Bit 0 of a heap's flags says that it is the device's own.
     let heaps = memory.memory_heaps[..memory.memory_heap_count as usize].iter();
     let largest = heaps.filter(|heap| heap.flags.as_raw() & 1 != 0).map(|heap| heap.size).max()?;
-    usize::try_from(largest).ok()
+    // A tenth stays for the desktop and the driver.
+    usize::try_from(largest - largest / 10).ok()
 }
 
 #[cfg(target_vendor = "apple")]
