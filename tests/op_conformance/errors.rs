@@ -80,7 +80,7 @@ fn shapes_that_break_the_op_s_rule_are_errors() {
     let (a, b, out) = (f.f32(Shape::d2(8, 2)), f.f32(Shape::d2(7, 2)), f.f32(Shape::d2(8, 2)));
     assert_eq!(wrong(f.run(Add, &[a, b], &[], out)), "shapes");
     assert_eq!(wrong(f.run(Add, &[a], &[], out)), "shapes");
-    assert_eq!(wrong(f.run(Add, &[a; 12], &[], out)), "shapes");
+    assert_eq!(wrong(f.run(Add, &[a; 12], &[], out)), "number of sources");
     let other = f.f32(Shape::d2(8, 3));
     assert_eq!(wrong(f.run(Add, &[a, a], &[], other)), "result");
     let norm = RmsNorm { eps: 1e-5 };
