@@ -12,8 +12,8 @@ use crate::graph::{BackendError, OpKind, WorkCounts};
 /// Immediates that a dispatch may have, in words.
 const MAX_WORDS: usize = IMMEDIATES_BYTES as usize / 4;
 
-/// Bindings start at multiples of so many bytes, which devices have to allow; vectors of an aligned value stay
-/// aligned.
+/// Bindings start at multiples of so many bytes, which devices have to allow; vectors of an aligned value
+/// stay aligned.
 pub(super) const ALIGNMENT: usize = 256;
 
 /// A buffer as a dispatch binds it, from a byte on.
