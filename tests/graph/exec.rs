@@ -151,7 +151,7 @@ fn an_error_ends_the_step_and_names_the_node() {
     let error = executable.run(&mut set, &inputs, &mut log).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "node step1 (Add) on backend 9: backend arithmetic: cannot allocate 5 bytes for scratch"
+        "node step1 (Add): backend arithmetic: cannot allocate 5 bytes for scratch"
     );
     assert_eq!(log.lines.last().map(String::as_str), Some("step1"), "nothing runs afterwards");
 }

@@ -209,8 +209,11 @@ impl Backend for GpuBackend {
         self.recorder.node_start(&self.gpu, kind)?;
         let GpuBackend { device, gpu, pool, kv, tables, scratch, recorder } = self;
         let weights = &device.weights;
-        (kernel.launch)(&mut Launch { call, gpu, weights, pool, kv, tables, scratch, recorder })?;
+        let launched =
+            (kernel.launch)(&mut Launch { call, gpu, weights, pool, kv, tables, scratch, recorder });
+        // Timestamps come in pairs, also where a launch failed.
         self.recorder.node_end(&self.gpu);
+        launched?;
         self.recorder.submit_if_much(&self.gpu)
     }
 
