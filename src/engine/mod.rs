@@ -9,6 +9,7 @@
 //! | `session` | which tokens of a conversation are computed already |
 //! | `sampler` | which token comes next |
 //! | `generate`, `stop`, `timings` | how an answer grows and ends |
+//! | `draft/` | which tokens may come next, to be checked together |
 //! | `score`, `bench` | how well and how fast the model predicts |
 //! | `verify/` | whether a backend computes what another one does |
 //!
@@ -18,6 +19,7 @@ mod batch;
 mod bench;
 mod context;
 mod device;
+mod draft;
 mod drill;
 mod error;
 mod generate;
@@ -39,6 +41,7 @@ pub use batch::{Batch, BatchToken};
 pub use bench::{BenchRun, BenchTest};
 pub use context::{Context, ContextOptions};
 pub use device::{DeviceOptions, OpenedDevice};
+pub use draft::{DEFAULT_DRAFT_MAX, Draft};
 pub use error::EngineError;
 pub use generate::{FinishReason, GenerateOptions, Generated, Generator, OnPiece};
 pub use loaded::{Engine, EngineOptions, Placement};
