@@ -257,7 +257,7 @@ fn altered(change: impl FnOnce(&mut Metadata)) -> Engine {
 fn a_draft_model_with_other_tokens_is_refused() {
     let engine = tiny(MODEL);
     let mut context = context(&engine, KvFormat::F16);
-    let end = engine.tokenizer().ends_of_generation()[0] as usize;
+    let (end, word) = (engine.tokenizer().ends_of_generation()[0] as usize, 300);
     let renamed = altered(|metadata| {
         let tokens = metadata.require_str_array("tokenizer.ggml.tokens").expect("it is there").clone();
         let rename =
@@ -268,14 +268,15 @@ fn a_draft_model_with_other_tokens_is_refused() {
     let retyped = altered(|metadata| {
         let types = metadata.i64_array("tokenizer.ggml.token_type").expect("numbers").expect("it is there");
         let mut types: Vec<i32> = types.into_iter().map(|number| number as i32).collect();
-        types[end] = 4;
+        assert_eq!(types[word], 1, "an ordinary token");
+        types[word] = 4;
         metadata.insert("tokenizer.ggml.token_type", types);
     });
-    for other in [renamed, retyped] {
+    for (id, other) in [(end, renamed), (word, retyped)] {
         let mut session = Session::open(&mut context).expect("a free sequence");
         let error = session.set_draft(&context, model_draft(&other, 8)).expect_err("another vocabulary");
         assert!(matches!(error, EngineError::DraftVocab { .. }), "{error}");
-        assert!(error.to_string().starts_with(&format!("draft model: token {end}: expected ")), "{error}");
+        assert!(error.to_string().starts_with(&format!("draft model: token {id}: expected ")), "{error}");
         session.close(&mut context).expect("open");
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 
 use super::super::{Context, Engine, EngineError, Session, arg_max, log_sum_exp};
+use crate::text::TokenType;
 
 /// A guess less probable than this is not worth checking.
 const MIN_PROBABILITY: f64 = 0.5;
@@ -31,16 +32,15 @@ impl ModelDraft {
                 got: n_vocab.to_string(),
             });
         }
-        let differs = |id: &u32| {
-            ours.token_bytes(*id) != theirs.token_bytes(*id) || ours.token_type(*id) != theirs.token_type(*id)
-        };
-        let Some(id) = (0..n_vocab as u32).find(differs) else { return Ok(()) };
-        let shown = |bytes: &[u8], kind| format!("{kind:?} {:?}", String::from_utf8_lossy(bytes));
-        Err(EngineError::DraftVocab {
-            what: format!("token {id}"),
-            expected: shown(theirs.token_bytes(id), theirs.token_type(id)),
-            got: shown(ours.token_bytes(id), ours.token_type(id)),
-        })
+        let (ours, theirs) = (self.context.engine(), target);
+        match (0..n_vocab as u32).find(|&id| spelling(ours, id) != spelling(theirs, id)) {
+            None => Ok(()),
+            Some(id) => Err(EngineError::DraftVocab {
+                what: format!("token {id}"),
+                expected: shown(spelling(theirs, id)),
+                got: shown(spelling(ours, id)),
+            }),
+        }
     }
 
     /// At most `n_max` tokens that the model finds most probable after `tokens`, up to the first of which it is unsure. None if
@@ -71,6 +71,17 @@ impl ModelDraft {
         }
         Ok(guesses)
     }
+}
+
+/// What token `id` is for, and its text as the file has it: what a control token prints is nothing.
+fn spelling(engine: &Engine, id: u32) -> (TokenType, &[u8]) {
+    let tokens = engine.gguf().metadata().require_str_array("tokenizer.ggml.tokens");
+    let text = tokens.ok().and_then(|tokens| tokens.get(id as usize)).unwrap_or_default();
+    (engine.tokenizer().token_type(id), text)
+}
+
+fn shown((kind, text): (TokenType, &[u8])) -> String {
+    format!("{kind:?} {:?}", String::from_utf8_lossy(text))
 }
 
 impl fmt::Debug for ModelDraft {
