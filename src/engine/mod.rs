@@ -11,6 +11,7 @@
 //! | `generate`, `stop`, `timings` | how an answer grows and ends |
 //! | `draft/` | which tokens may come next, to be checked together |
 //! | `score`, `bench` | how well and how fast the model predicts |
+//! | `cost`, `roofline` | what a step cannot do without, and what the machine can do |
 //! | `verify/` | whether a backend computes what another one does |
 //!
 //! Nothing here prints or reads the environment: warnings are returned, progress goes through callbacks.
@@ -18,6 +19,7 @@
 mod batch;
 mod bench;
 mod context;
+mod cost;
 mod device;
 mod draft;
 mod drill;
@@ -28,6 +30,7 @@ mod logits;
 mod memory;
 mod offload;
 mod prefetch;
+mod roofline;
 pub mod sampler;
 mod score;
 mod session;
@@ -40,6 +43,7 @@ pub mod verify;
 pub use batch::{Batch, BatchToken};
 pub use bench::{BenchRun, BenchTest};
 pub use context::{Context, ContextOptions};
+pub use cost::Cost;
 pub use device::{DeviceOptions, OpenedDevice};
 pub use draft::{DEFAULT_DRAFT_MAX, Draft};
 pub use error::EngineError;
@@ -48,6 +52,7 @@ pub use loaded::{Engine, EngineOptions, Placement};
 pub use logits::{Logits, arg_max, log_sum_exp, top_log_probs};
 pub use memory::{DEFAULT_MAX_N_CTX, available_bytes};
 pub use offload::{DeviceNeed, GpuLayers};
+pub use roofline::Limits;
 pub use sampler::{SampleError, Sampler, SamplerOptions};
 pub use score::Perplexity;
 pub use session::Session;
