@@ -11,7 +11,7 @@ use super::{
     tokenize::TokenizeArgs, verify::VerifyArgs,
 };
 
-use crate::engine::GpuLayers;
+use crate::engine::{DEFAULT_DRAFT_MAX, GpuLayers};
 
 /// Runs GGUF language models on this machine, as a compute graph you can look at.
 #[derive(Debug, Parser)]
@@ -176,6 +176,23 @@ pub(super) struct SamplingArgs {
     #[arg(short, long, value_name = "N", default_value = "-1", allow_negative_numbers = true)]
     pub(super) seed: i64,
 }
+
+/// Guessing ahead.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Drafts")]
+pub(super) struct DraftArgs {
+    /// Guess the next tokens and check them together, which may be faster and gives the same answer: `ngram` guesses what
+    /// followed the same words before, a MODEL is a smaller one with the same vocabulary
+    #[arg(long, value_name = "ngram|MODEL")]
+    pub(super) draft: Option<OsString>,
+    /// Tokens to guess at once, at most
+    #[arg(long, value_name = "N", requires = "draft", default_value_t = DEFAULT_DRAFT_MAX as u64, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=MAX_DRAFT))]
+    pub(super) draft_max: u64,
+}
+
+/// More guesses than fit into one step of the model are of no use.
+const MAX_DRAFT: u64 = 256;
 
 fn number(text: &str, range: std::ops::RangeInclusive<f32>, expected: &str) -> Result<f32, String> {
     match text.parse::<f32>() {

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::args::{EngineArgs, KvArg, ModelArg};
 use super::error::CliError;
 use super::output::Output;
+use super::roofline::{self, Roofline};
 use super::setup::App;
 use super::watch::Watch;
-use crate::engine::{BenchRun, BenchTest, Context, Engine};
+use crate::engine::{BenchRun, BenchTest, Context, ContextOptions, Cost, Engine, Limits};
 use crate::graph::{KvFormat, WorkCounts};
 
 /// Measure prompt processing and generation speed, as llama-bench does
@@ -54,12 +55,19 @@ pub(super) struct BenchArgs {
         default_value = "0"
     )]
     n_depth: Vec<usize>,
+    /// Sequences that generate together
+    #[arg(long, allow_negative_numbers = true, value_name = "N", value_delimiter = ',', default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    parallel: Vec<u16>,
     /// Measurements per test
     #[arg(short, long, allow_negative_numbers = true, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// Output format
     #[arg(short, long, value_enum, default_value = "md")]
     output: Format,
+    /// Measure how fast this machine reads memory and multiplies bytes, and show each result's share of that
+    #[arg(long)]
+    roofline: bool,
     /// How keys and values are stored
     #[arg(long, visible_alias = "cache-type", value_enum, default_value = "f16")]
     kv: KvArg,
@@ -80,6 +88,8 @@ struct Row {
     samples: Vec<Duration>,
     /// What the device did in each measurement; the same each time.
     work: WorkCounts,
+    /// What a measurement cannot do without.
+    cost: Cost,
 }
 
 /// What all rows have in common.
@@ -96,24 +106,27 @@ struct Machine {
     device: String,
     /// How keys and values are stored.
     kv: String,
+    /// What the machine can do at most, if it was measured.
+    limits: Option<Limits>,
 }
 
 pub(super) fn run(args: &BenchArgs, app: &App) -> Result<(), CliError> {
     let tests = tests(args);
     let n_ctx = tests.iter().map(BenchTest::n_ctx).max().unwrap_or(0).max(1);
-    let context_options = app.context_options(Some(n_ctx), args.kv);
+    let n_seq_max = tests.iter().map(BenchTest::n_seq).max().unwrap_or(1);
+    let context_options = ContextOptions { n_seq_max, ..app.context_options(Some(n_ctx), args.kv) };
     let options = app.engine_options(&args.engine, context_options.clone())?;
     let path = app.model_path(&args.model)?;
     let engine = app.load(&path, &options)?;
     let mut context = engine.context(&context_options)?;
     let watch = Watch::install(&app.config, &mut context)?;
-    let machine = Machine::of(&engine, &path, context_options.kv_format);
+    let limits = if args.roofline { Some(roofline::measure(&engine)?) } else { None };
+    let machine = Machine { limits, ..Machine::of(&engine, &path, context_options.kv_format) };
     let mut output = Output::new();
-    if args.output == Format::Md {
-        output.text(&machine.md_head())?;
-    }
-    if args.output == Format::Csv {
-        output.line(CSV_HEAD)?;
+    match args.output {
+        Format::Md => output.text(&machine.md_head())?,
+        Format::Csv => output.line(&machine.csv_head())?,
+        Format::Json => {}
     }
     let mut rows = Vec::new();
     for test in tests {
@@ -124,8 +137,10 @@ pub(super) fn run(args: &BenchArgs, app: &App) -> Result<(), CliError> {
             Format::Json => rows.push(row.json(&machine)),
         }
     }
-    if args.output == Format::Json {
-        output.json(&json!(rows))?;
+    match (args.output, &machine.limits) {
+        (Format::Json, _) => output.json(&json!(rows))?,
+        (Format::Md, Some(limits)) => output.line(&format!("\n{}", roofline::describe(limits, &engine)))?,
+        _ => {}
     }
     watch.finish(&context)
 }
@@ -134,7 +149,12 @@ fn tests(args: &BenchArgs) -> Vec<BenchTest> {
     let mut tests = Vec::new();
     for &depth in &args.n_depth {
         let prefill = args.n_prompt.iter().map(|&n_prompt| BenchTest::Prefill { n_prompt, depth });
-        let decode = args.n_gen.iter().map(|&n_gen| BenchTest::Decode { n_gen, depth });
+        let decode = args.parallel.iter().flat_map(|&n_seq| {
+            args.n_gen.iter().map(move |&n_gen| match usize::from(n_seq) {
+                1 => BenchTest::Decode { n_gen, depth },
+                n_seq => BenchTest::Together { n_seq, n_gen, depth },
+            })
+        });
         tests.extend(prefill.chain(decode).filter(|test| test.n_tokens() > 0));
     }
     tests
@@ -148,7 +168,8 @@ fn measure(context: &mut Context, test: BenchTest, n: u32, app: &App) -> Result<
     once(context)?;
     let runs = (0..n).map(|_| once(context)).collect::<Result<Vec<BenchRun>, _>>()?;
     let work = runs.last().map_or(WorkCounts::default(), |run| run.work);
-    Ok(Row { test, samples: runs.iter().map(|run| run.time).collect(), work })
+    let cost = context.bench_cost(test)?;
+    Ok(Row { test, samples: runs.iter().map(|run| run.time).collect(), work, cost })
 }
 
 impl Machine {
@@ -165,6 +186,7 @@ impl Machine {
             backend: placement.to_string(),
             device: placement.device.map_or(String::new(), |(_, info)| info.name.clone()),
             kv: kv.dtype().name().to_lowercase(),
+            limits: None,
         }
     }
 
@@ -179,14 +201,22 @@ impl Machine {
             names += &format!(" {}/token |", name.replace('_', " "));
             rules += " ---: |";
         }
+        if self.limits.is_some() {
+            names += roofline::MD_HEAD;
+            rules += roofline::MD_RULE;
+        }
         format!("{names}\n{rules}\n")
+    }
+
+    fn csv_head(&self) -> String {
+        format!("{CSV_HEAD}{}", self.limits.map_or("", |_| roofline::CSV_HEAD))
     }
 }
 
 const MD_HEAD: &str = "| model | size | params | backend | threads | test | t/s |";
 const MD_RULE: &str = "| --- | ---: | ---: | --- | ---: | ---: | ---: |";
 const CSV_HEAD: &str = "model_filename,model_type,model_size,model_n_params,backends,cpu_isa,n_threads,type_k,type_v,\
-n_prompt,n_gen,n_depth,avg_ns,stddev_ns,avg_ts,stddev_ts,device,dispatches,submissions,weights_read_bytes,\
+n_prompt,n_gen,n_depth,n_seq,avg_ns,stddev_ns,avg_ts,stddev_ts,device,dispatches,submissions,weights_read_bytes,\
 uploaded_bytes,downloaded_bytes";
 
 /// Names and values of a device's counts, as shares of `n_tokens` tokens.
@@ -221,7 +251,9 @@ impl Row {
     fn counts(&self) -> (usize, usize, usize) {
         match self.test {
             BenchTest::Prefill { n_prompt, depth } => (n_prompt, 0, depth),
-            BenchTest::Decode { n_gen, depth } => (0, n_gen, depth),
+            BenchTest::Decode { n_gen, depth } | BenchTest::Together { n_gen, depth, .. } => {
+                (0, n_gen, depth)
+            }
         }
     }
 
@@ -230,6 +262,7 @@ impl Row {
         let (name, depth) = match self.test {
             BenchTest::Prefill { n_prompt, depth } => (format!("pp{n_prompt}"), depth),
             BenchTest::Decode { n_gen, depth } => (format!("tg{n_gen}"), depth),
+            BenchTest::Together { n_seq, n_gen, depth } => (format!("tg{n_gen} x{n_seq}"), depth),
         };
         if depth == 0 { name } else { format!("{name} @ d{depth}") }
     }
@@ -239,14 +272,21 @@ impl Row {
         work_per_token(&self.work, self.test.n_tokens())
     }
 
+    /// The result beside the machine's limits, if those were measured.
+    fn roofline(&self, machine: &Machine) -> Option<Roofline> {
+        let (mean, _) = mean_and_deviation(&self.rates());
+        machine.limits.map(|limits| Roofline::new(limits, self.cost, self.test.n_tokens(), mean))
+    }
+
     fn md(&self, machine: &Machine) -> String {
         let (mean, deviation) = mean_and_deviation(&self.rates());
         let (maker, work) = match machine.has_device() {
             true => (&*machine.device, self.work().map(|(_, n)| format!(" {} |", per_token(n))).concat()),
             false => (machine.isa, String::new()),
         };
+        let limits = self.roofline(machine).map_or(String::new(), |roofline| roofline.md());
         format!(
-            "| {} | {:.2} MiB | {:.2} M | {} ({}) | {} | {} | {mean:.2} ± {deviation:.2} |{work}",
+            "| {} | {:.2} MiB | {:.2} M | {} ({}) | {} | {} | {mean:.2} ± {deviation:.2} |{work}{limits}",
             machine.model.replace('|', "/"),
             machine.size_bytes as f64 / f64::from(1 << 20),
             machine.n_params as f64 / 1e6,
@@ -258,16 +298,17 @@ impl Row {
     }
 
     fn csv(&self, machine: &Machine) -> String {
+        let n_seq = self.test.n_seq();
         let quote = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let (n_prompt, n_gen, n_depth) = self.counts();
         let (avg_ns, stddev_ns) = mean_and_deviation(&self.nanoseconds());
         let (avg_ts, stddev_ts) = mean_and_deviation(&self.rates());
-        let Machine { file, model, size_bytes, n_params, n_threads, isa, backend, device, kv } = machine;
+        let Machine { file, model, size_bytes, n_params, n_threads, isa, backend, device, kv, .. } = machine;
         let (file, model, device) = (quote(file), quote(model), quote(device));
         let work = self.work().map(|(_, n)| format!(",{}", per_token(n))).concat();
+        let limits = self.roofline(machine).map_or(String::new(), |roofline| roofline.csv());
         format!(
-            "{file},{model},{size_bytes},{n_params},{backend},{isa},{n_threads},{kv},{kv},{n_prompt},{n_gen},{n_depth},\
-             {avg_ns:.0},{stddev_ns:.0},{avg_ts:.4},{stddev_ts:.4},{device}{work}"
+            "{file},{model},{size_bytes},{n_params},{backend},{isa},{n_threads},{kv},{kv},{n_prompt},{n_gen},{n_depth},             {n_seq},{avg_ns:.0},{stddev_ns:.0},{avg_ts:.4},{stddev_ts:.4},{device}{work}{limits}"
         )
     }
 
@@ -290,12 +331,14 @@ impl Row {
             "n_prompt": n_prompt,
             "n_gen": n_gen,
             "n_depth": n_depth,
+            "n_seq": self.test.n_seq(),
             "avg_ns": avg_ns,
             "stddev_ns": stddev_ns,
             "avg_ts": avg_ts,
             "stddev_ts": stddev_ts,
             "samples_ns": self.nanoseconds(),
             "samples_ts": self.rates(),
+            "roofline": self.roofline(machine).map(|roofline| roofline.json()),
             "work_per_token": self.work().map(|(name, n)| (name.to_string(), json!(n))).into_iter().collect::<Value>(),
         })
     }
@@ -332,7 +375,7 @@ mod tests {
             downloaded_bytes: 10,
         };
         let test = BenchTest::Decode { n_gen: 4, depth: 0 };
-        let row = Row { test, samples: vec![Duration::from_secs(1)], work };
+        let row = Row { test, samples: vec![Duration::from_secs(1)], work, cost: Cost::default() };
         let machine = |device: &str| Machine {
             file: "m.gguf".to_string(),
             model: "m".to_string(),
@@ -343,6 +386,7 @@ mod tests {
             backend: "Vulkan 8/24 layers".to_string(),
             device: device.to_string(),
             kv: "f16".to_string(),
+            limits: None,
         };
         let line = row.md(&machine("a card"));
         assert!(line.contains("| Vulkan 8/24 layers (a card) |"), "{line}");
@@ -360,8 +404,11 @@ mod tests {
 
     #[test]
     fn tests_are_named_as_llama_bench_names_them() {
-        let name = |test| Row { test, samples: Vec::new(), work: WorkCounts::default() }.name();
+        let name = |test| {
+            Row { test, samples: Vec::new(), work: WorkCounts::default(), cost: Cost::default() }.name()
+        };
         assert_eq!(name(BenchTest::Prefill { n_prompt: 512, depth: 0 }), "pp512");
         assert_eq!(name(BenchTest::Decode { n_gen: 128, depth: 1024 }), "tg128 @ d1024");
+        assert_eq!(name(BenchTest::Together { n_seq: 8, n_gen: 32, depth: 0 }), "tg32 x8");
     }
 }

@@ -19,6 +19,7 @@ mod progress;
 mod prompt;
 mod pull;
 mod rm;
+mod roofline;
 mod run;
 mod setup;
 mod tokenize;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::args::{ContextArgs, DumpArgs, EngineArgs, ModelFlags, SamplingArgs};
+use super::args::{ContextArgs, DraftArgs, DumpArgs, EngineArgs, ModelFlags, SamplingArgs};
 use super::error::CliError;
 use super::graph::dump;
 use super::output::{Output, note, size, stderr_is_terminal, warn};
@@ -15,8 +15,8 @@ use super::prompt::{prompt_from_stdin, prompt_ids, read_template};
 use super::setup::App;
 use super::watch::Watch;
 use crate::engine::{
-    Context, Engine, EngineOptions, FinishReason, GenerateOptions, Generated, Generator, Sampler, Session,
-    Timings,
+    Context, ContextOptions, DeviceOptions, Draft, Engine, EngineOptions, FinishReason, GenerateOptions,
+    Generated, Generator, Sampler, Session, Timings,
 };
 use crate::store::{ModelRef, Store};
 
@@ -65,6 +65,8 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
+    draft: DraftArgs,
+    #[command(flatten)]
     context: ContextArgs,
     #[command(flatten)]
     engine: EngineArgs,
@@ -94,8 +96,12 @@ pub(super) fn run(args: &RunArgs, app: &App) -> Result<(), CliError> {
     let engine = app.load(&path, &options)?;
     let ids = prompt_ids(&engine, &prompt, args.system.as_deref(), args.raw)?;
     let mut context = open_context(args, app, &engine, ids.len())?;
+    let mut session = Session::open(&mut context)?;
+    if let Some(draft) = open_draft(args, app, context.n_ctx())? {
+        session.set_draft(&context, draft)?;
+    }
     let watch = Watch::install(&app.config, &mut context)?;
-    let generated = answer(args, app, &mut context, &mut sampler, &ids)?;
+    let generated = answer(args, app, &mut context, &mut session, &mut sampler, &ids)?;
     watch.finish(&context)?;
     dump(&mut context, &args.dump)?;
     if args.verbose {
@@ -169,6 +175,21 @@ fn open_context(args: &RunArgs, app: &App, engine: &Engine, n_prompt: usize) -> 
     Ok(context)
 }
 
+/// Loads what guesses ahead, if anything shall.
+fn open_draft(args: &RunArgs, app: &App, n_ctx: usize) -> Result<Option<Draft>, CliError> {
+    let Some(name) = &args.draft.draft else { return Ok(None) };
+    let n_max = usize::try_from(args.draft.draft_max).unwrap_or(usize::MAX);
+    if name == "ngram" {
+        return Ok(Some(Draft::ngram(n_max)));
+    }
+    let path = app.named_model_path(Some(name), &args.model)?;
+    // Beside a model that must not use a device, the smaller one does without, too.
+    let options = app.engine_options(&args.engine, ContextOptions::default())?;
+    let engine = app.load(&path, &EngineOptions { device: DeviceOptions::default(), ..options })?;
+    let context = engine.context(&app.context_options(Some(n_ctx), args.context.kv))?;
+    Ok(Some(Draft::model(context, n_max)?))
+}
+
 fn max_tokens(args: &RunArgs) -> Option<usize> {
     usize::try_from(args.n_predict).ok()
 }
@@ -178,6 +199,7 @@ fn answer(
     args: &RunArgs,
     app: &App,
     context: &mut Context,
+    session: &mut Session,
     sampler: &mut Sampler,
     ids: &[u32],
 ) -> Result<Generated, CliError> {
@@ -194,7 +216,7 @@ fn answer(
         GenerateOptions { max_tokens: max_tokens(args), stop: args.stop.clone(), ignore_eog: false };
     let cancel = app.interrupt.flag();
     let generator = Generator { sampler, options: &options, cancel, on_piece: &mut on_piece };
-    let generated = Session::open(context)?.generate(context, ids, generator)?;
+    let generated = session.generate(context, ids, generator)?;
     if let Some(error) = failure {
         return Err(error);
     }
@@ -215,6 +237,9 @@ fn describe_run(timings: &Timings) {
         timings.n_generated,
         timings.decode_tokens_per_second(),
     ));
+    if timings.n_drafted > 0 {
+        note(&format!("drafts: {} of {} tokens were right", timings.n_accepted, timings.n_drafted));
+    }
 }
 
 fn report(path: &Path, prompt_ids: &[u32], generated: &Generated, seed: u64) -> Value {
@@ -237,6 +262,8 @@ fn report(path: &Path, prompt_ids: &[u32], generated: &Generated, seed: u64) -> 
             "predicted_n": timings.n_generated,
             "predicted_ms": timings.decode_time.as_secs_f64() * 1e3,
             "predicted_per_second": timings.decode_tokens_per_second(),
+            "draft_n": timings.n_drafted,
+            "draft_n_accepted": timings.n_accepted,
         },
     })
 }

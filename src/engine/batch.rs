@@ -47,6 +47,11 @@ impl Batch {
         self.tokens.push(BatchToken { seq, token, want_logits });
     }
 
+    /// Appends the tokens of `other`.
+    pub fn extend(&mut self, other: Batch) {
+        self.tokens.extend(other.tokens);
+    }
+
     /// Removes all tokens.
     pub fn clear(&mut self) {
         self.tokens.clear();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Batch, Context, EngineError};
-use crate::graph::WorkCounts;
+use crate::graph::{PAGE_TOKENS, WorkCounts};
 use crate::kv::SeqId;
 
 /// What to measure: `n_prompt` tokens at once, or `n_gen` one after the other, after `depth` tokens that are
@@ -24,6 +24,15 @@ pub enum BenchTest {
         /// Tokens before them.
         depth: usize,
     },
+    /// Token-by-token generation of several sequences together.
+    Together {
+        /// Sequences.
+        n_seq: usize,
+        /// Tokens computed of each.
+        n_gen: usize,
+        /// Tokens before them in each.
+        depth: usize,
+    },
 }
 
 impl BenchTest {
@@ -32,6 +41,15 @@ impl BenchTest {
         match *self {
             BenchTest::Prefill { n_prompt, .. } => n_prompt,
             BenchTest::Decode { n_gen, .. } => n_gen,
+            BenchTest::Together { n_seq, n_gen, .. } => n_seq.saturating_mul(n_gen),
+        }
+    }
+
+    /// Sequences that it needs.
+    pub fn n_seq(&self) -> usize {
+        match *self {
+            BenchTest::Together { n_seq, .. } => n_seq,
+            _ => 1,
         }
     }
 
@@ -40,6 +58,10 @@ impl BenchTest {
         match *self {
             BenchTest::Prefill { n_prompt: n, depth } | BenchTest::Decode { n_gen: n, depth } => {
                 n.saturating_add(depth)
+            }
+            // A page belongs to one sequence.
+            BenchTest::Together { n_seq, n_gen, depth } => {
+                n_seq.saturating_mul(n_gen.saturating_add(depth).div_ceil(PAGE_TOKENS) * PAGE_TOKENS)
             }
         }
     }
@@ -58,27 +80,40 @@ impl Context {
     /// Runs a test once. The tokens are arbitrary but the same each time;
     /// no text is made of them.
     pub fn bench(&mut self, test: BenchTest) -> Result<BenchRun, EngineError> {
-        let seq = self.kv_mut().open()?;
-        let result = self.bench_in(seq, test);
-        self.kv_mut().close(seq)?;
+        let mut seqs = Vec::new();
+        let result = self.bench_in(&mut seqs, test);
+        for seq in seqs {
+            self.kv_mut().close(seq)?;
+        }
         result
     }
 
-    fn bench_in(&mut self, seq: SeqId, test: BenchTest) -> Result<BenchRun, EngineError> {
+    /// Leaves the sequences that it opens in `seqs`.
+    fn bench_in(&mut self, seqs: &mut Vec<SeqId>, test: BenchTest) -> Result<BenchRun, EngineError> {
         let n_vocab = self.engine().model().hparams.n_vocab;
         let token = move |i: usize| (i.wrapping_mul(2_654_435_761) % n_vocab) as u32;
         let (n, depth, per_step) = match test {
             BenchTest::Prefill { n_prompt, depth } => (n_prompt, depth, n_prompt),
-            BenchTest::Decode { n_gen, depth } => (n_gen, depth, 1),
+            BenchTest::Decode { n_gen, depth } | BenchTest::Together { n_gen, depth, .. } => {
+                (n_gen, depth, 1)
+            }
         };
-        if depth > 0 {
-            let before: Vec<u32> = (0..depth).map(token).collect();
-            self.decode(&Batch::prompt(seq, &before))?;
+        for _ in 0..test.n_seq() {
+            let seq = self.kv_mut().open()?;
+            seqs.push(seq);
+            if depth > 0 {
+                let before: Vec<u32> = (0..depth).map(token).collect();
+                self.decode(&Batch::prompt(seq, &before))?;
+            }
         }
         let tokens: Vec<u32> = (depth..depth + n).map(token).collect();
         let (start, before) = (Instant::now(), self.work());
         for step in tokens.chunks(per_step.max(1)) {
-            self.decode(&Batch::prompt(seq, step))?;
+            let mut batch = Batch::new();
+            for &seq in &*seqs {
+                batch.extend(Batch::prompt(seq, step));
+            }
+            self.decode(&batch)?;
         }
         Ok(BenchRun { time: start.elapsed(), work: self.work().since(before) })
     }

@@ -192,7 +192,12 @@ impl Context {
         let done = self.decode_observed(batch, &mut *observer).map(drop);
         self.observer = observer;
         done?;
-        Ok(Logits::new(&self.logits, self.engine.model().hparams.n_vocab))
+        Ok(self.logits())
+    }
+
+    /// The logits of the last batch.
+    pub(super) fn logits(&self) -> Logits<'_> {
+        Logits::new(&self.logits, self.engine.model().hparams.n_vocab)
     }
 
     /// [`Context::decode`] with an observer of every node that runs.

@@ -178,6 +178,22 @@ pub enum EngineError {
         /// Tokens of one chunk.
         expected: usize,
     },
+    /// A device takes part, whose results may depend on what is computed together, so drafts could change the answer.
+    #[error("draft: expected a model that runs on the CPU alone, got one with {backend}")]
+    DraftOnDevice {
+        /// The device's backend.
+        backend: BackendId,
+    },
+    /// The draft model's tokens are not the model's.
+    #[error("draft model: {what}: expected {expected} as in the model, got {got}")]
+    DraftVocab {
+        /// Which token, or their number.
+        what: String,
+        /// The model's.
+        expected: String,
+        /// The draft model's.
+        got: String,
+    },
     /// The caller raised the cancellation flag.
     #[error("cancelled")]
     Cancelled,
@@ -233,6 +249,13 @@ impl Hint for EngineError {
                 "the weights hold NaN, or the file is damaged: compare its checksum with the source"
                     .to_string(),
             ),
+            EngineError::DraftOnDevice { .. } => Some(
+                "`--backend cpu` keeps the model on the CPU; without drafts it may use the device"
+                    .to_string(),
+            ),
+            EngineError::DraftVocab { .. } => {
+                Some("a smaller model of the same family; `--draft ngram` needs none".to_string())
+            }
             EngineError::Kv(KvError::Full { .. }) => {
                 Some("use a larger context, or close sequences that are no longer needed".to_string())
             }

@@ -1,11 +1,11 @@
 //! The generation loop.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::stop::StopMatcher;
-use super::{Context, EngineError, Sampler, Session, Timings};
+use super::{Context, EngineError, Logits, Sampler, Session, Timings};
 use crate::kv::KvError;
 use crate::text::{StreamDecoder, Tokenizer};
 
@@ -76,21 +76,27 @@ impl Session {
         let n_cached = self.rewind(context, prompt)?;
         let mut logits = self.extend(context, &prompt[n_cached..], cancel);
         let (prompt_time, start) = (start.elapsed(), Instant::now());
-        let mut answer = Answer::new(engine.tokenizer(), options, n_max, on_piece);
+        let answer = Answer::new(engine.tokenizer(), options, n_max, on_piece);
+        let mut turn = Turn { sampler, cancel, answer, tokens: prompt.to_vec(), n_drafted: 0, n_accepted: 0 };
+        let mut guesses = Vec::new();
         let finish = loop {
-            let id = match logits {
-                Ok(_) if answer.ids.len() >= answer.n_max => break FinishReason::Length,
-                Ok(logits) => sampler.sample(logits.row(0))?,
+            let n_computed = self.tokens().len();
+            let chosen = match logits {
+                Ok(logits) => turn.choose(logits, &guesses),
                 Err(EngineError::Cancelled) => break FinishReason::Cancelled,
                 Err(EngineError::Kv(KvError::Full { .. })) => break FinishReason::Length,
                 Err(error) => return Err(error),
             };
-            sampler.accept(id);
-            if let Some(finish) = answer.push(id) {
+            let n_right = chosen.as_ref().map_or(0, |chosen| chosen.n_right);
+            self.truncate(context, n_computed - guesses.len() + n_right)?;
+            if let Some(finish) = chosen?.finish {
                 break finish;
             }
-            logits = self.extend(context, &[id], cancel);
+            guesses = self.guess(&turn, guesses.len(), n_right)?;
+            turn.n_drafted += guesses.len();
+            logits = self.extend_drafted(context, turn.last(), &mut guesses, cancel);
         };
+        let Turn { answer, n_drafted, n_accepted, .. } = turn;
         let (ids, text) = answer.finish(finish);
         let timings = Timings {
             n_prompt: prompt.len(),
@@ -98,8 +104,72 @@ impl Session {
             prompt_time,
             n_generated: ids.len(),
             decode_time: start.elapsed(),
+            n_drafted,
+            n_accepted,
         };
         Ok(Generated { ids, text, finish, timings })
+    }
+
+    /// Guesses what follows the tokens of `turn`, after `n_right` of the `n_drafted` guesses before turned out right. Not more
+    /// than the answer may still hold after the next choice.
+    fn guess(&mut self, turn: &Turn<'_>, n_drafted: usize, n_right: usize) -> Result<Vec<u32>, EngineError> {
+        let Some(draft) = &mut self.draft else { return Ok(Vec::new()) };
+        draft.learn(n_drafted, n_right);
+        match draft.propose(&turn.tokens, turn.answer.n_left() - 1, turn.cancel) {
+            // The step that follows notices it too.
+            Err(EngineError::Cancelled) => Ok(Vec::new()),
+            guesses => guesses,
+        }
+    }
+}
+
+/// What one answer is made with.
+struct Turn<'a> {
+    sampler: &'a mut Sampler,
+    cancel: &'a AtomicBool,
+    answer: Answer<'a>,
+    /// The prompt and what was chosen so far.
+    tokens: Vec<u32>,
+    n_drafted: usize,
+    n_accepted: usize,
+}
+
+/// What was chosen from the logits of one step.
+struct Chosen {
+    /// Guesses that were chosen and need not be computed again.
+    n_right: usize,
+    /// The reason to stop, if there is one.
+    finish: Option<FinishReason>,
+}
+
+impl Turn<'_> {
+    /// Chooses a token from each row of `logits`, `[n_vocab, 1 + n_guesses] f32`, for as long as it is the one that was guessed
+    /// and the next row therefore follows it. The sampler sees just what it sees without guesses.
+    fn choose(&mut self, logits: Logits<'_>, guesses: &[u32]) -> Result<Chosen, EngineError> {
+        let mut n_right = 0;
+        if self.answer.n_left() == 0 {
+            return Ok(Chosen { n_right, finish: Some(FinishReason::Length) });
+        }
+        loop {
+            let id = self.sampler.sample(logits.row(n_right))?;
+            self.sampler.accept(id);
+            self.tokens.push(id);
+            let finish = self.answer.push(id);
+            let is_right = guesses.get(n_right) == Some(&id);
+            self.n_accepted += usize::from(is_right);
+            if !is_right || finish.is_some() {
+                return Ok(Chosen { n_right, finish });
+            }
+            if self.cancel.load(Ordering::Relaxed) {
+                return Ok(Chosen { n_right, finish: Some(FinishReason::Cancelled) });
+            }
+            n_right += 1;
+        }
+    }
+
+    /// The last token.
+    fn last(&self) -> u32 {
+        self.tokens[self.tokens.len() - 1]
     }
 }
 
@@ -143,6 +213,11 @@ impl<'a> Answer<'a> {
         }
     }
 
+    /// Tokens that it may still take.
+    fn n_left(&self) -> usize {
+        self.n_max - self.ids.len()
+    }
+
     /// Takes a token. The reason to stop, if it is one.
     fn push(&mut self, id: u32) -> Option<FinishReason> {
         if !self.ignore_eog && self.tokenizer.is_end_of_generation(id) {
@@ -154,7 +229,7 @@ impl<'a> Answer<'a> {
         match () {
             () if step.stopped => Some(FinishReason::Stop),
             () if shown.is_break() => Some(FinishReason::Cancelled),
-            () if self.ids.len() >= self.n_max => Some(FinishReason::Length),
+            () if self.n_left() == 0 => Some(FinishReason::Length),
             () => None,
         }
     }

@@ -159,6 +159,11 @@ impl Engine {
         self.shared.device.as_ref()
     }
 
+    /// The worker threads themselves.
+    pub(super) fn pool(&self) -> &ThreadPool {
+        &self.shared.pool
+    }
+
     /// The backends of one context.
     pub(super) fn backends(&self) -> Result<BackendSet, EngineError> {
         let mut set = BackendSet::new();

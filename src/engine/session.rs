@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Batch, Context, EngineError, Logits};
+use super::{Batch, Context, Draft, EngineError, Logits};
 use crate::kv::SeqId;
 
 /// A sequence and the tokens whose keys and values it holds. A new prompt computes only what differs from them.
@@ -10,12 +10,25 @@ use crate::kv::SeqId;
 pub struct Session {
     seq: SeqId,
     tokens: Vec<u32>,
+    /// Guesses what comes next.
+    pub(super) draft: Option<Draft>,
 }
 
 impl Session {
     /// Opens a sequence in `context`.
     pub fn open(context: &mut Context) -> Result<Session, EngineError> {
-        Ok(Session { seq: context.kv_mut().open()?, tokens: Vec::new() })
+        Ok(Session { seq: context.kv_mut().open()?, tokens: Vec::new(), draft: None })
+    }
+
+    /// Has answers drafted from now on; they stay the same, bit for bit, and may come faster.
+    ///
+    /// # Errors
+    /// [`EngineError::DraftOnDevice`] if a device takes part, [`EngineError::DraftVocab`] if a model drafts whose tokens are
+    /// not those of `context`'s model.
+    pub fn set_draft(&mut self, context: &Context, draft: Draft) -> Result<(), EngineError> {
+        draft.check(context)?;
+        self.draft = Some(draft);
+        Ok(())
     }
 
     /// Gives the sequence's pages back.
@@ -67,6 +80,26 @@ impl Session {
             self.compute(context, chunk, false, cancel)?;
         }
         self.compute(context, last, true, cancel)
+    }
+
+    /// Computes `token` and, together with it, the guesses after it; returns the logits after each. Guesses that cannot be
+    /// computed are dropped, so that they never cause an error.
+    pub(super) fn extend_drafted<'c>(
+        &mut self,
+        context: &'c mut Context,
+        token: u32,
+        guesses: &mut Vec<u32>,
+        cancel: &AtomicBool,
+    ) -> Result<Logits<'c>, EngineError> {
+        if !guesses.is_empty() && !cancel.load(Ordering::Relaxed) {
+            let tokens = [&[token], &guesses[..]].concat();
+            if context.decode(&Batch::scored(self.seq, &tokens)).is_ok() {
+                self.tokens.extend(tokens);
+                return Ok(context.logits());
+            }
+        }
+        guesses.clear();
+        self.extend(context, &[token], cancel)
     }
 
     fn compute<'c>(

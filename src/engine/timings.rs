@@ -32,6 +32,10 @@ pub struct Timings {
     pub n_generated: usize,
     /// Time from the first choice to the end.
     pub decode_time: Duration,
+    /// Tokens drafted; 0 without drafts.
+    pub n_drafted: usize,
+    /// Drafted tokens that were chosen.
+    pub n_accepted: usize,
 }
 
 impl Timings {

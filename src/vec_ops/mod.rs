@@ -9,6 +9,7 @@ mod avx512;
 pub mod matmul;
 pub mod rows;
 pub mod scalar;
+pub mod throughput;
 
 /// An instruction set that has its own kernels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

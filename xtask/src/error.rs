@@ -9,6 +9,22 @@ pub(crate) enum Error {
     /// The arguments make no sense; holds the usage text.
     #[error("unknown arguments\n{0}")]
     Usage(&'static str),
+    /// A flag or its value makes no sense.
+    #[error("{what}: expected {expected}, got {got}")]
+    BadArgument {
+        /// The flag.
+        what: String,
+        /// What makes sense.
+        expected: String,
+        /// What was given.
+        got: String,
+    },
+    /// A program ended well but did not print its result.
+    #[error("`{command}` printed no result")]
+    NoResult {
+        /// The command line.
+        command: String,
+    },
     /// A program could not be started.
     #[error("cannot start `{command}`: {source}")]
     Start {

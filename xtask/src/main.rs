@@ -4,6 +4,7 @@ mod ci;
 mod error;
 mod fuzz;
 mod models;
+mod peers;
 mod process;
 mod setup;
 mod source;
@@ -22,6 +23,9 @@ usage: cargo xtask COMMAND
   test-models                         only the tests on the two downloaded models
   tidy                                the rules on size, words, environment, printing, links
   fuzz [--seconds N] [TARGET]         coverage-guided fuzzing, 10 seconds per target unless told otherwise
+  bench-peers [FLAGS]                 minfer and llama.cpp in turns on the same files; writes docs/performance.md. Builds
+                                      llama.cpp first, unless --llama-bench PATH names one; --model FILE (repeatable),
+                                      --pairs N, --threads N, --work NAME (repeatable), --output FILE
   setup                               installs what a fresh machine lacks to run `ci`";
 
 fn main() -> ExitCode {
@@ -45,6 +49,7 @@ fn run(arguments: &[&str]) -> Result<(), Error> {
         ["tidy"] => tidy::run(&root),
         ["fuzz", "--seconds", seconds, targets @ ..] => fuzz::run(&root, parse_seconds(seconds)?, targets),
         ["fuzz", targets @ ..] => fuzz::run(&root, fuzz::DEFAULT_SECONDS, targets),
+        ["bench-peers", flags @ ..] => peers::run(&root, flags),
         ["setup"] => setup::run_setup(&root),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

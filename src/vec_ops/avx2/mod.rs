@@ -15,3 +15,4 @@ pub(in crate::vec_ops) mod matmul_unpack;
 pub(in crate::vec_ops) mod matmul_unpack_k;
 pub(super) mod norm;
 pub(super) mod rope;
+pub(super) mod throughput;

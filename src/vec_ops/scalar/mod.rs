@@ -10,3 +10,4 @@ pub(super) mod matmul;
 mod matmul_unpack;
 pub(super) mod norm;
 pub(super) mod rope;
+pub(super) mod throughput;
