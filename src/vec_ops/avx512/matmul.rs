@@ -6,7 +6,6 @@ use crate::vec_ops::Isa;
 use crate::vec_ops::avx2::matmul::{
     self as avx2, activation_quad, add_block, load_pairs, load_ps, load_quants, offset_term,
 };
-use crate::vec_ops::avx2::matmul_lanes::{Ahead, Pointers};
 use crate::vec_ops::avx2::matmul_packed::{self as packed, Multiply, Packed};
 use crate::vec_ops::avx2::{matmul_unpack as unpack, matmul_unpack_k as unpack_k};
 use crate::vec_ops::matmul::panel::{
@@ -44,40 +43,38 @@ const fn kernel<P: Packed, F: Form>() -> QuantKernel {
 struct Vnni;
 impl Multiply for Vnni {
     #[inline(always)]
-    unsafe fn block<F: Form>(w: &PanelBlock, a: &ActivationBlock) -> __m256i {
+    unsafe fn block<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T] {
         // SAFETY: as for this function.
-        let [[sums]] = unsafe { products::<F, 1, 1>(&[w], &[a]) };
+        let [sums] = unsafe { products::<F, 1, T>(&[w], a) };
         sums
     }
 }
 
 fn single<P: Packed, F: Form>(
     rows: &RowGroup<'_>,
-    token: &[ActivationBlock],
-    sums: &mut [f32; GROUP_ROWS],
+    vectors: &[&[ActivationBlock]],
+    sums: &mut [[f32; GROUP_ROWS]],
     ahead: &[u8],
 ) {
-    let p = packed::checked::<P>(rows, token);
-    // SAFETY: `p` was checked; the table with this function is only handed out where these extensions exist.
+    // SAFETY: the table with this function is only handed out where these extensions exist.
     unsafe {
-        match packed::is_near(rows) {
-            true => single_rows::<P, F, true>(&p, token, sums, Ahead::new(ahead)),
-            false => single_rows::<P, F, false>(&p, token, sums, Ahead::new(ahead)),
+        match *vectors {
+            [a] => single_vnni::<P, F, 1>(rows, [a], sums, ahead),
+            [a, b] => single_vnni::<P, F, 2>(rows, [a, b], sums, ahead),
+            _ => unreachable!("a token has 1 or 2 planes"),
         }
     }
 }
 
-/// # Safety
-/// These extensions exist; `p` is from [`packed::checked`].
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn single_rows<P: Packed, F: Form, const NEAR: bool>(
-    p: &Pointers,
-    token: &[ActivationBlock],
-    sums: &mut [f32; GROUP_ROWS],
-    ahead: Ahead<NEAR>,
+fn single_vnni<P: Packed, F: Form, const T: usize>(
+    rows: &RowGroup<'_>,
+    vectors: [&[ActivationBlock]; T],
+    sums: &mut [[f32; GROUP_ROWS]],
+    ahead: &[u8],
 ) {
-    // SAFETY: as for this function.
-    unsafe { packed::single_rows::<P, F, Vnni, NEAR>(p, token, sums, ahead) }
+    // SAFETY: this function enables these extensions.
+    unsafe { packed::single_rows::<P, F, Vnni, T>(rows, vectors, sums, ahead) }
 }
 
 fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {

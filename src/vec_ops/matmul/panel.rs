@@ -15,6 +15,9 @@ pub(in crate::vec_ops) const TILE_GROUPS: usize = 2;
 /// Most tokens in one call of a small kernel.
 pub(in crate::vec_ops) const TILE_TOKENS: usize = 4;
 
+/// Most planes of a token.
+pub(in crate::vec_ops) const MAX_PLANES: usize = 2;
+
 /// One block of 32 elements of eight rows. Which of the fields beside `quants` and `scale` are used is a matter of the [`Form`].
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -80,9 +83,10 @@ pub(in crate::vec_ops) type Unpack =
 pub(in crate::vec_ops) type Dot =
     fn(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile);
 
-/// Adds the products of eight rows and one token to the sums; the bytes in `ahead` are asked for on the way.
+/// Adds the products of eight rows and 1 to [`MAX_PLANES`] vectors to the sums `[vector][row]`; the bytes in `ahead` are asked for on
+/// the way.
 pub(in crate::vec_ops) type Single =
-    fn(rows: &RowGroup<'_>, token: &[ActivationBlock], sums: &mut [f32; GROUP_ROWS], ahead: &[u8]);
+    fn(rows: &RowGroup<'_>, vectors: &[&[ActivationBlock]], sums: &mut [[f32; GROUP_ROWS]], ahead: &[u8]);
 
 /// Writes the products of eight rows of floats and 1 to [`TILE_TOKENS`] tokens `[n_in] f32` to `[token][row]`.
 pub(in crate::vec_ops) type FloatDot =

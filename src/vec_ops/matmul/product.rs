@@ -3,7 +3,7 @@
 use super::driver::{Input, Job};
 use super::error::{MatmulError, check_len};
 use super::panel::{
-    ActivationBlock, BLOCK, Dot, FloatDot, GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
+    ActivationBlock, BLOCK, Dot, FloatDot, GROUP_ROWS, MAX_PLANES, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
     TILE_GROUPS, TILE_TOKENS, Tile,
 };
 use super::{Activations, Kernel, QuantKernel, Table, needs_quantised};
@@ -103,7 +103,7 @@ impl<'a> Product<'a> {
     fn floats(&self, dot: FloatDot, x: &[f32], stripe: &mut Stripe<'_, f32>) {
         for first_token in (0..self.n_tokens).step_by(TILE_TOKENS) {
             let n = TILE_TOKENS.min(self.n_tokens - first_token);
-            let tokens = pick(n, |i| &x[(first_token + i) * self.n_in..(first_token + i + 1) * self.n_in]);
+            let tokens: [_; TILE_TOKENS] = pick(n, |i| &x[(first_token + i) * self.n_in..(first_token + i + 1) * self.n_in]);
             for row in stripe.range().step_by(GROUP_ROWS) {
                 let mut tile = [[0.0; GROUP_ROWS]; TILE_TOKENS];
                 dot(&self.rows(row), &tokens[..n], &mut tile);
@@ -112,17 +112,15 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// One token, with a kernel that needs no panels.
+    /// One token, with a kernel that needs no panels and meets all planes with weights it unpacks once.
     fn single(&self, single: Single, x: &Activations, stripe: &mut Stripe<'_, f32>) {
         let n_blocks = self.n_in / BLOCK;
+        let vectors: [_; MAX_PLANES] = pick(self.n_planes, |plane| x.vector(plane, 0, n_blocks));
         for row in stripe.range().step_by(GROUP_ROWS) {
-            let mut sums = [[0.0; GROUP_ROWS]; TILE_TOKENS];
-            let mut ahead = self.ahead(row + GROUP_ROWS);
-            for (plane, sums) in sums.iter_mut().enumerate().take(self.n_planes) {
-                single(&self.rows(row), x.vector(plane, 0, n_blocks), sums, ahead);
-                ahead = &[];
-            }
-            self.store(stripe, row, 0, &sums[..self.n_planes]);
+            let mut sums = [[0.0; GROUP_ROWS]; MAX_PLANES];
+            let sums = &mut sums[..self.n_planes];
+            single(&self.rows(row), &vectors[..self.n_planes], sums, self.ahead(row + GROUP_ROWS));
+            self.store(stripe, row, 0, sums);
         }
     }
 
@@ -148,7 +146,7 @@ impl<'a> Product<'a> {
                     let ahead = self.ahead(row + TILE_ROWS + GROUP_ROWS);
                     (kernel.unpack)(&groups[1], first, &mut panel1[..n], ahead);
                 }
-                let vectors = pick(n_vectors, |vector| x.vector(vector, first, n));
+                let vectors: [_; TILE_TOKENS] = pick(n_vectors, |vector| x.vector(vector, first, n));
                 (kernel.dot)(&[&panel0[..n], &panel1[..n]][..n_groups], &vectors[..n_vectors], &mut tile);
             }
             for (group, lanes) in tile.iter().enumerate().take(n_groups) {
@@ -174,7 +172,7 @@ impl<'a> Product<'a> {
         }
         for first_vector in (0..self.n_vectors()).step_by(TILE_TOKENS) {
             let n = TILE_TOKENS.min(self.n_vectors() - first_vector);
-            let vectors = pick(n, |i| x.vector(first_vector + i, 0, n_blocks));
+            let vectors: [_; TILE_TOKENS] = pick(n, |i| x.vector(first_vector + i, 0, n_blocks));
             for row in rows.clone().step_by(TILE_ROWS) {
                 let n_groups = (rows.end - row).div_ceil(GROUP_ROWS).min(TILE_GROUPS);
                 let panel = &panels[(row - rows.start) / GROUP_ROWS * n_blocks..][..n_groups * n_blocks];
@@ -256,7 +254,7 @@ fn share_rows(n_out: usize, row_bytes: usize, n_vectors: usize, n_workers: usize
 }
 
 /// `[get(0), .., get(n - 1)]`, the rest filled with the first.
-fn pick<'a, T>(n: usize, get: impl Fn(usize) -> &'a [T]) -> [&'a [T]; TILE_TOKENS] {
+fn pick<'a, T, const N: usize>(n: usize, get: impl Fn(usize) -> &'a [T]) -> [&'a [T]; N] {
     std::array::from_fn(|i| get(if i < n { i } else { 0 }))
 }
 
