@@ -160,7 +160,13 @@ fn products<F: Form, const G: usize, const T: usize>(
         }
         return sums;
     }
-    quads::<F, G, T>(w, a, 0, 8, sums)
+    if G * T > 2 {
+        return quads::<F, G, T>(w, a, 0, 8, sums);
+    }
+    // Few sums are few chains of additions that wait for each other; two halves of a block make twice as many.
+    let first = quads::<F, G, T>(w, a, 0, 4, sums);
+    let second = quads::<F, G, T>(w, a, 4, 4, [[_mm256_setzero_si256(); T]; G]);
+    std::array::from_fn(|g| std::array::from_fn(|t| _mm256_add_epi32(first[g][t], second[g][t])))
 }
 
 #[inline]
