@@ -10,7 +10,7 @@ use super::matmul_unpack_k as unpack_k;
 use crate::vec_ops::Isa;
 use crate::vec_ops::matmul::panel::{
     ActivationBlock, CentredFiveBit, CentredNibble, FiveBit, Form, GROUP_ROWS, Mins, Nibble, PanelBlock,
-    SignedByte, SixBit, TILE_TOKENS, ThreeBit, Tile, TinyFloat, TwoBit,
+    SignedByte, SixBit, ThreeBit, Tile, TinyFloat, TwoBit,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
@@ -40,17 +40,19 @@ const fn kernel<P: Packed, F: Form>() -> QuantKernel {
     QuantKernel { unpack: packed::unpack::<P>, dot: dot::<F>, single: Some(packed::single::<P, F>) }
 }
 
-/// One group at a time: with two, sums and factors are more than there are registers.
+/// One group and four tokens at a time: with more, sums and factors are more than there are registers.
 fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {
     for (panel, sums) in panels.iter().zip(tile) {
-        // SAFETY: the table with this function is only handed out where AVX2 and FMA exist.
-        unsafe {
-            match *tokens {
-                [a] => dot_tile::<F, 1>(panel, [a], sums),
-                [a, b] => dot_tile::<F, 2>(panel, [a, b], sums),
-                [a, b, c] => dot_tile::<F, 3>(panel, [a, b, c], sums),
-                [a, b, c, d] => dot_tile::<F, 4>(panel, [a, b, c, d], sums),
-                _ => unreachable!("a tile has 1 to 4 tokens"),
+        for (tokens, sums) in tokens.chunks(4).zip(sums.chunks_mut(4)) {
+            // SAFETY: the table with this function is only handed out where AVX2 and FMA exist.
+            unsafe {
+                match *tokens {
+                    [a] => dot_tile::<F, 1>(panel, [a], sums),
+                    [a, b] => dot_tile::<F, 2>(panel, [a, b], sums),
+                    [a, b, c] => dot_tile::<F, 3>(panel, [a, b, c], sums),
+                    [a, b, c, d] => dot_tile::<F, 4>(panel, [a, b, c, d], sums),
+                    _ => unreachable!("a chunk has 1 to 4 tokens"),
+                }
             }
         }
     }
@@ -60,7 +62,7 @@ fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &
 fn dot_tile<F: Form, const T: usize>(
     panel: &[PanelBlock],
     tokens: [&[ActivationBlock]; T],
-    sums: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
+    sums: &mut [[f32; GROUP_ROWS]],
 ) {
     assert!(tokens.iter().all(|a| a.len() == panel.len()), "weights and activations have as many blocks");
     let mut lanes = [_mm256_setzero_ps(); T];

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::vec_ops::matmul::panel::{GROUP_ROWS, RowGroup, TILE_TOKENS};
+use crate::vec_ops::matmul::panel::{FLOAT_TOKENS, GROUP_ROWS, RowGroup};
 
 /// How weights are stored.
 pub(super) trait Element {
@@ -55,7 +55,7 @@ impl Element for Bf16 {
 pub(super) fn dot<E: Element>(
     rows: &RowGroup<'_>,
     tokens: &[&[f32]],
-    out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
+    out: &mut [[f32; GROUP_ROWS]; FLOAT_TOKENS],
 ) {
     let n_in = tokens[0].len();
     assert!(rows.iter().all(|row| row.len() == n_in * E::BYTES) && tokens.iter().all(|x| x.len() == n_in));
@@ -79,7 +79,7 @@ pub(super) fn dot<E: Element>(
 unsafe fn group<E: Element, const R: usize, const T: usize>(
     rows: &RowGroup<'_>,
     tokens: [&[f32]; T],
-    out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
+    out: &mut [[f32; GROUP_ROWS]; FLOAT_TOKENS],
 ) {
     for first in (0..GROUP_ROWS).step_by(R) {
         let mut some = [rows[first]; R];

@@ -13,7 +13,10 @@ pub(in crate::vec_ops) const SUPER_BLOCKS: usize = 8;
 pub(in crate::vec_ops) const TILE_GROUPS: usize = 2;
 
 /// Most tokens in one call of a small kernel.
-pub(in crate::vec_ops) const TILE_TOKENS: usize = 4;
+pub(in crate::vec_ops) const TILE_TOKENS: usize = 8;
+
+/// Most tokens in one call of a kernel of floats.
+pub(in crate::vec_ops) const FLOAT_TOKENS: usize = 4;
 
 /// Most planes of a token.
 pub(in crate::vec_ops) const MAX_PLANES: usize = 2;
@@ -88,9 +91,9 @@ pub(in crate::vec_ops) type Dot =
 pub(in crate::vec_ops) type Single =
     fn(rows: &RowGroup<'_>, vectors: &[&[ActivationBlock]], sums: &mut [[f32; GROUP_ROWS]], ahead: &[u8]);
 
-/// Writes the products of eight rows of floats and 1 to [`TILE_TOKENS`] tokens `[n_in] f32` to `[token][row]`.
+/// Writes the products of eight rows of floats and 1 to [`FLOAT_TOKENS`] tokens `[n_in] f32` to `[token][row]`.
 pub(in crate::vec_ops) type FloatDot =
-    fn(rows: &RowGroup<'_>, tokens: &[&[f32]], out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS]);
+    fn(rows: &RowGroup<'_>, tokens: &[&[f32]], out: &mut [[f32; GROUP_ROWS]; FLOAT_TOKENS]);
 
 /// Quantises one token's activations.
 pub(in crate::vec_ops) type Quantise = fn(x: &[f32], blocks: &mut [ActivationBlock]);

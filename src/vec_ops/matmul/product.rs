@@ -3,7 +3,7 @@
 use super::driver::{Input, Job};
 use super::error::{MatmulError, check_len};
 use super::panel::{
-    ActivationBlock, BLOCK, Dot, FloatDot, GROUP_ROWS, MAX_PLANES, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
+    ActivationBlock, BLOCK, Dot, FLOAT_TOKENS, FloatDot, GROUP_ROWS, MAX_PLANES, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
     TILE_GROUPS, TILE_TOKENS, Tile,
 };
 use super::{Activations, Kernel, QuantKernel, Table, needs_quantised};
@@ -101,11 +101,11 @@ impl<'a> Product<'a> {
 
     /// Rows of floats: eight rows at a time meet all tokens.
     fn floats(&self, dot: FloatDot, x: &[f32], stripe: &mut Stripe<'_, f32>) {
-        for first_token in (0..self.n_tokens).step_by(TILE_TOKENS) {
-            let n = TILE_TOKENS.min(self.n_tokens - first_token);
-            let tokens: [_; TILE_TOKENS] = pick(n, |i| &x[(first_token + i) * self.n_in..(first_token + i + 1) * self.n_in]);
+        for first_token in (0..self.n_tokens).step_by(FLOAT_TOKENS) {
+            let n = FLOAT_TOKENS.min(self.n_tokens - first_token);
+            let tokens: [_; FLOAT_TOKENS] = pick(n, |i| &x[(first_token + i) * self.n_in..(first_token + i + 1) * self.n_in]);
             for row in stripe.range().step_by(GROUP_ROWS) {
-                let mut tile = [[0.0; GROUP_ROWS]; TILE_TOKENS];
+                let mut tile = [[0.0; GROUP_ROWS]; FLOAT_TOKENS];
                 dot(&self.rows(row), &tokens[..n], &mut tile);
                 self.store(stripe, row, first_token, &tile[..n]);
             }

@@ -5,8 +5,8 @@ use half::{bf16, f16};
 use super::matmul_unpack as unpack;
 use crate::vec_ops::Isa;
 use crate::vec_ops::matmul::panel::{
-    ActivationBlock, BLOCK, CentredFiveBit, CentredNibble, Dot, FiveBit, Form, GROUP_ROWS, Mins, Nibble,
-    PanelBlock, RowGroup, SignedByte, SixBit, TILE_TOKENS, ThreeBit, Tile, TinyFloat, TwoBit, Unpack,
+    ActivationBlock, BLOCK, CentredFiveBit, CentredNibble, Dot, FLOAT_TOKENS, FiveBit, Form, GROUP_ROWS, Mins, Nibble,
+    PanelBlock, RowGroup, SignedByte, SixBit, ThreeBit, Tile, TinyFloat, TwoBit, Unpack,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
@@ -110,7 +110,7 @@ fn quantise_block(x: &[f32; BLOCK]) -> ActivationBlock {
 fn float_dot<const BYTES: usize>(
     rows: &RowGroup<'_>,
     tokens: &[&[f32]],
-    out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
+    out: &mut [[f32; GROUP_ROWS]; FLOAT_TOKENS],
     decode: impl Fn([u8; BYTES]) -> f32,
 ) {
     for (x, sums) in tokens.iter().zip(out) {
