@@ -166,7 +166,9 @@ unsafe fn walk<P: Packed, F: Form, M: Multiply, const T: usize, const NEAR: bool
         macro_rules! add_unit {
             ($unit:expr) => {
                 // SAFETY: as for this function.
-                unsafe { add_unit::<P, F, M, T, NEAR>(&mut lanes, p, at, &header, $unit, vectors, first, ahead) }
+                unsafe {
+                    add_unit::<P, F, M, T, NEAR>(&mut lanes, p, at, &header, $unit, vectors, first, ahead)
+                }
             };
         }
         for unit in (0..n_units).step_by(4) {

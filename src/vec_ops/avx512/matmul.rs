@@ -4,9 +4,7 @@ use std::arch::x86_64::*;
 
 use super::matmul_pair;
 use crate::vec_ops::Isa;
-use crate::vec_ops::avx2::matmul::{
-    self as avx2, activation_quad, load_pairs, load_quants, offset_term,
-};
+use crate::vec_ops::avx2::matmul::{self as avx2, activation_quad, load_pairs, load_quants, offset_term};
 use crate::vec_ops::avx2::matmul_packed::{self as packed, Multiply, Packed};
 use crate::vec_ops::avx2::{matmul_unpack as unpack, matmul_unpack_k as unpack_k};
 use crate::vec_ops::matmul::panel::{

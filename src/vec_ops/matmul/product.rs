@@ -3,7 +3,7 @@
 use super::driver::{Input, Job};
 use super::error::{MatmulError, check_len};
 use super::panel::{
-    ActivationBlock, BLOCK, Dot, FLOAT_TOKENS, FloatDot, GROUP_ROWS, MAX_PLANES, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
+    BLOCK, FLOAT_TOKENS, FloatDot, GROUP_ROWS, MAX_PLANES, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
     TILE_GROUPS, TILE_TOKENS, Tile,
 };
 use super::{Activations, Kernel, QuantKernel, Table, needs_quantised};
@@ -103,7 +103,8 @@ impl<'a> Product<'a> {
     fn floats(&self, dot: FloatDot, x: &[f32], stripe: &mut Stripe<'_, f32>) {
         for first_token in (0..self.n_tokens).step_by(FLOAT_TOKENS) {
             let n = FLOAT_TOKENS.min(self.n_tokens - first_token);
-            let tokens: [_; FLOAT_TOKENS] = pick(n, |i| &x[(first_token + i) * self.n_in..(first_token + i + 1) * self.n_in]);
+            let tokens: [_; FLOAT_TOKENS] =
+                pick(n, |i| &x[(first_token + i) * self.n_in..(first_token + i + 1) * self.n_in]);
             for row in stripe.range().step_by(GROUP_ROWS) {
                 let mut tile = [[0.0; GROUP_ROWS]; FLOAT_TOKENS];
                 dot(&self.rows(row), &tokens[..n], &mut tile);
@@ -176,7 +177,9 @@ impl<'a> Product<'a> {
             for row in rows.clone().step_by(TILE_ROWS) {
                 let n_groups = (rows.end - row).div_ceil(GROUP_ROWS).min(TILE_GROUPS);
                 let panel = &panels[(row - rows.start) / GROUP_ROWS * n_blocks..][..n_groups * n_blocks];
-                let tile = tile_of(kernel.dot, panel, n_blocks, &vectors[..n]);
+                let (first, second) = panel.split_at(n_blocks);
+                let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
+                (kernel.dot)(&[first, second][..n_groups], &vectors[..n], &mut tile);
                 for (group, lanes) in tile.iter().enumerate().take(n_groups) {
                     self.store(stripe, row + group * GROUP_ROWS, first_vector, &lanes[..n]);
                 }
@@ -208,14 +211,17 @@ impl<'a> Product<'a> {
     ) {
         let range = stripe.range();
         let n = GROUP_ROWS.min(range.end - row);
-        let add = |out: &mut [f32], more: &[f32]| out.iter_mut().zip(more).for_each(|(y, x)| *y += x);
+        let bias: Option<[f32; GROUP_ROWS]> =
+            self.bias.map(|bias| std::array::from_fn(|i| bias[(row + i).min(self.n_out - 1)]));
         for (token, planes) in sums.chunks_exact(self.n_planes).enumerate() {
-            let token = first_vector / self.n_planes + token;
-            let out = &mut stripe.row_mut(token)[row - range.start..][..n];
-            out.copy_from_slice(&planes[0][..n]);
-            planes[1..].iter().for_each(|plane| add(out, plane));
-            if let Some(bias) = self.bias {
-                add(out, &bias[row..]);
+            let mut lanes = planes[0];
+            for more in planes[1..].iter().chain(&bias) {
+                lanes.iter_mut().zip(more).for_each(|(y, x)| *y += x);
+            }
+            let out = &mut stripe.row_mut(first_vector / self.n_planes + token)[row - range.start..];
+            match out.first_chunk_mut() {
+                Some(out) => *out = lanes,
+                None => out.copy_from_slice(&lanes[..n]),
             }
         }
     }
@@ -256,14 +262,4 @@ fn share_rows(n_out: usize, row_bytes: usize, n_vectors: usize, n_workers: usize
 /// `[get(0), .., get(n - 1)]`, the rest filled with the first.
 fn pick<'a, T, const N: usize>(n: usize, get: impl Fn(usize) -> &'a [T]) -> [&'a [T]; N] {
     std::array::from_fn(|i| get(if i < n { i } else { 0 }))
-}
-
-/// The sums of one tile from zero: `panel` holds one or two groups of `n_blocks`.
-fn tile_of(dot: Dot, panel: &[PanelBlock], n_blocks: usize, vectors: &[&[ActivationBlock]]) -> Tile {
-    let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
-    match panel.split_at_checked(n_blocks) {
-        Some((first, second)) if second.len() == n_blocks => dot(&[first, second], vectors, &mut tile),
-        _ => dot(&[panel], vectors, &mut tile),
-    }
-    tile
 }

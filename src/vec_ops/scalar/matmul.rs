@@ -5,8 +5,8 @@ use half::{bf16, f16};
 use super::matmul_unpack as unpack;
 use crate::vec_ops::Isa;
 use crate::vec_ops::matmul::panel::{
-    ActivationBlock, BLOCK, CentredFiveBit, CentredNibble, Dot, FLOAT_TOKENS, FiveBit, Form, GROUP_ROWS, Mins, Nibble,
-    PanelBlock, RowGroup, SignedByte, SixBit, ThreeBit, Tile, TinyFloat, TwoBit, Unpack,
+    ActivationBlock, BLOCK, CentredFiveBit, CentredNibble, Dot, FLOAT_TOKENS, FiveBit, Form, GROUP_ROWS,
+    Mins, Nibble, PanelBlock, RowGroup, SignedByte, SixBit, ThreeBit, Tile, TinyFloat, TwoBit, Unpack,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
