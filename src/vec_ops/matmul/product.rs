@@ -13,8 +13,8 @@ use crate::threads::{Stripe, Stripes};
 /// Rows that a small kernel takes at once.
 const TILE_ROWS: usize = GROUP_ROWS * TILE_GROUPS;
 
-/// Rows of a share when there are many vectors: their panels stay in the second-level cache.
-const PANEL_ROWS: usize = 2 * TILE_ROWS;
+/// Bytes of panels in a share when there are many vectors, which walk past all of them: they stay in the second-level cache.
+const PANEL_BYTES: usize = 384 << 10;
 
 /// Bytes of weights in a share when there are few vectors: much more than what is asked for beyond its end, which is wasted.
 const STREAM_BYTES: usize = 128 << 10;
@@ -61,7 +61,7 @@ impl<'a> Product<'a> {
             Plan::Float(..) => 1,
             Plan::Quantised(_, x) => x.n_planes(),
         };
-        let grain = share_rows(n_out, row_bytes, n_tokens * n_planes, n_workers);
+        let grain = share_rows(n_in, n_out, row_bytes, n_tokens * n_planes, n_workers);
         Ok(Product {
             plan,
             weight: bytes,
@@ -254,8 +254,12 @@ fn plan<'a>(
 }
 
 /// Rows per share: few enough that every worker gets several, many enough that claiming costs nothing.
-fn share_rows(n_out: usize, row_bytes: usize, n_vectors: usize, n_workers: usize) -> usize {
-    let wanted = if n_vectors > TILE_TOKENS { PANEL_ROWS } else { STREAM_BYTES.div_ceil(row_bytes.max(1)) };
+fn share_rows(n_in: usize, n_out: usize, row_bytes: usize, n_vectors: usize, n_workers: usize) -> usize {
+    let wanted = if n_vectors > TILE_TOKENS {
+        PANEL_BYTES * GROUP_ROWS / (n_in.div_ceil(BLOCK) * size_of::<PanelBlock>())
+    } else {
+        STREAM_BYTES.div_ceil(row_bytes)
+    };
     wanted.min(n_out / (4 * n_workers)).next_multiple_of(TILE_ROWS).max(TILE_ROWS)
 }
 
