@@ -201,15 +201,28 @@ pub(in crate::vec_ops) fn load_quants(w: &PanelBlock, k: usize) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(in crate::vec_ops) fn activation_quad(a: &ActivationBlock, k: usize) -> __m256i {
+    _mm256_set1_epi32(quad(a, k))
+}
+
+/// Quad `k` of one token.
+#[inline(always)]
+pub(in crate::vec_ops) fn quad(a: &ActivationBlock, k: usize) -> i32 {
+    debug_assert!(k < 8);
     // SAFETY: 4 * k + 4 is at most the 32 quants of the block.
-    _mm256_set1_epi32(unsafe { a.quants.as_ptr().add(4 * k).cast::<i32>().read_unaligned() })
+    unsafe { a.quants.as_ptr().add(4 * k).cast::<i32>().read_unaligned() }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn half_sums(a: &ActivationBlock) -> __m256i {
+    _mm256_set1_epi32(half_sum_pair(a))
+}
+
+/// Both half sums of one token.
+#[inline(always)]
+pub(in crate::vec_ops) fn half_sum_pair(a: &ActivationBlock) -> i32 {
     // SAFETY: two i16 are four bytes.
-    _mm256_set1_epi32(unsafe { a.half_sums.as_ptr().cast::<i32>().read_unaligned() })
+    unsafe { a.half_sums.as_ptr().cast::<i32>().read_unaligned() }
 }
 
 #[inline]

@@ -1,6 +1,6 @@
 //! The two ways to use packed weights: unpacked to a panel for several tokens, or straight from the rows for one.
 
-use std::arch::x86_64::{__m256, __m256i};
+use std::arch::x86_64::{__m256, __m256i, _mm256_setzero_ps};
 
 use super::matmul::{add_block, load_ps, products};
 use super::matmul_lanes::{Ahead, Pointers, store_ps};
@@ -155,8 +155,12 @@ unsafe fn walk<P: Packed, F: Form, M: Multiply, const T: usize, const NEAR: bool
     sums: &mut [[f32; GROUP_ROWS]],
     ahead: Ahead<NEAR>,
 ) {
-    // SAFETY: as for this function; there are `T` sums.
-    let mut lanes: [__m256; T] = std::array::from_fn(|t| unsafe { load_ps(&sums[t]) });
+    // SAFETY: as for this function.
+    let mut lanes = [unsafe { _mm256_setzero_ps() }; T];
+    for t in 0..T {
+        // SAFETY: as for this function.
+        lanes[t] = unsafe { load_ps(&sums[t]) };
+    }
     let n_units = const { n_blocks::<P>() / P::UNIT };
     let mut at = 0;
     for first in (0..vectors[0].len()).step_by(n_blocks::<P>()) {
@@ -183,9 +187,9 @@ unsafe fn walk<P: Packed, F: Form, M: Multiply, const T: usize, const NEAR: bool
         }
         at += P::DTYPE.block_bytes();
     }
-    for (sums, lanes) in sums.iter_mut().zip(lanes) {
+    for t in 0..T {
         // SAFETY: as for this function.
-        unsafe { store_ps(sums, lanes) };
+        unsafe { store_ps(&mut sums[t], lanes[t]) };
     }
 }
 
@@ -214,11 +218,16 @@ unsafe fn add_unit<P: Packed, F: Form, M: Multiply, const T: usize, const NEAR: 
             if $i < P::UNIT {
                 let (w, block) = (&blocks[$i], unit * P::UNIT + $i);
                 ahead.ask(at, P::DTYPE.block_bytes(), block, n_blocks::<P>());
-                // SAFETY: as for this function; every vector has as many blocks as the rows.
-                unsafe {
-                    let a: [_; T] = std::array::from_fn(|t| vectors[t].get_unchecked(first + block));
-                    let products = M::block::<F, T>(w, &a);
-                    *lanes = std::array::from_fn(|t| add_block::<F>(lanes[t], products[t], w, a[t]));
+                let mut a = [&ActivationBlock::ZERO; T];
+                for t in 0..T {
+                    // SAFETY: every vector has as many blocks as the rows.
+                    a[t] = unsafe { vectors[t].get_unchecked(first + block) };
+                }
+                // SAFETY: as for this function.
+                let products = unsafe { M::block::<F, T>(w, &a) };
+                for t in 0..T {
+                    // SAFETY: as for this function.
+                    lanes[t] = unsafe { add_block::<F>(lanes[t], products[t], w, a[t]) };
                 }
             }
         )* };

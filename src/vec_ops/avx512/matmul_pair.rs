@@ -2,8 +2,11 @@
 
 use std::arch::x86_64::*;
 
-use crate::vec_ops::avx2::matmul::{load_pairs, load_ps, load_quants};
+use crate::vec_ops::avx2::matmul::{half_sum_pair, load_pairs, load_ps, load_quants, quad};
 use crate::vec_ops::matmul::panel::{ActivationBlock, Form, GROUP_ROWS, Mins, PanelBlock, TILE_TOKENS, Tile};
+
+// No closures around intrinsics here: a closure inside the standard library's generic code has other target features and need not be
+// inlined.
 
 /// A block of sixteen rows.
 type Pair<'a> = [&'a PanelBlock; 2];
@@ -46,11 +49,13 @@ fn dot_pair<F: Form, const T: usize>(
         sums[t] = join_ps(&tile[0][start + t], &tile[tile.len() - 1][start + t]);
     }
     for i in 0..n_blocks {
-        // SAFETY: every panel and every token has n_blocks elements.
-        let (w, a) = unsafe {
-            let a: [_; T] = std::array::from_fn(|t| tokens[t].get_unchecked(i));
-            ([panels[0].get_unchecked(i), panels[1].get_unchecked(i)], a)
-        };
+        // SAFETY: every panel has n_blocks elements.
+        let w = unsafe { [panels[0].get_unchecked(i), panels[1].get_unchecked(i)] };
+        let mut a = [&ActivationBlock::ZERO; T];
+        for t in 0..T {
+            // SAFETY: every token has n_blocks elements.
+            a[t] = unsafe { tokens[t].get_unchecked(i) };
+        }
         let products = products::<F, T>(w, &a);
         for t in 0..T {
             sums[t] = add_block::<F>(sums[t], products[t], w, a[t]);
@@ -109,9 +114,7 @@ fn quads<F: Form, const T: usize>(
         let quants = join(load_quants(w[0], k), load_quants(w[1], k));
         let quants = if F::SIGNED { _mm512_xor_si512(quants, _mm512_set1_epi8(-128)) } else { quants };
         for t in 0..T {
-            let (quads, _) = a[t].quants.as_chunks::<4>();
-            let quad = _mm512_set1_epi32(i32::from_le_bytes(quads[k].map(|quant| quant as u8)));
-            sums[t] = _mm512_dpbusd_epi32(sums[t], quants, quad);
+            sums[t] = _mm512_dpbusd_epi32(sums[t], quants, _mm512_set1_epi32(quad(a[t], k)));
         }
     }
     sums
@@ -126,7 +129,7 @@ fn offset_term<F: Form>(offset: i16, w: Pair<'_>, a: &ActivationBlock) -> __m512
     }
     let factor = _mm512_set1_epi16(-offset);
     let factors =
-        if F::HALF_SCALES { _mm512_mullo_epi16(pairs(w, |w| &w.half_scales), factor) } else { factor };
+        if F::HALF_SCALES { _mm512_mullo_epi16(join_pairs(&w[0].half_scales, &w[1].half_scales), factor) } else { factor };
     _mm512_madd_epi16(factors, half_sums(a))
 }
 
@@ -137,14 +140,13 @@ fn add_block<F: Form>(sum: __m512, products: __m512i, w: Pair<'_>, a: &Activatio
     let scale = _mm512_set1_ps(a.scale);
     let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(products), scale);
     let sum = _mm512_fmadd_ps(scaled, join_ps(&w[0].scale, &w[1].scale), sum);
-    let min = || join_ps(&w[0].min, &w[1].min);
     match F::MINS {
         Mins::None => sum,
-        Mins::PerBlock => _mm512_fnmadd_ps(_mm512_set1_ps(a.scaled_sum), min(), sum),
+        Mins::PerBlock => _mm512_fnmadd_ps(_mm512_set1_ps(a.scaled_sum), join_ps(&w[0].min, &w[1].min), sum),
         Mins::PerHalf => {
-            let mins = _mm512_madd_epi16(pairs(w, |w| &w.half_mins), half_sums(a));
+            let mins = _mm512_madd_epi16(join_pairs(&w[0].half_mins, &w[1].half_mins), half_sums(a));
             let scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(mins), scale);
-            _mm512_fnmadd_ps(scaled, min(), sum)
+            _mm512_fnmadd_ps(scaled, join_ps(&w[0].min, &w[1].min), sum)
         }
     }
 }
@@ -153,7 +155,7 @@ fn add_block<F: Form>(sum: __m512, products: __m512i, w: Pair<'_>, a: &Activatio
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn half_scale(w: Pair<'_>, half: usize) -> __m512i {
-    let pairs = pairs(w, |w| &w.half_scales);
+    let pairs = join_pairs(&w[0].half_scales, &w[1].half_scales);
     let high = if half == 0 { _mm512_slli_epi32::<16>(pairs) } else { pairs };
     _mm512_srai_epi32::<16>(high)
 }
@@ -161,14 +163,13 @@ fn half_scale(w: Pair<'_>, half: usize) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn half_sums(a: &ActivationBlock) -> __m512i {
-    let [low, high] = a.half_sums.map(|sum| i32::from(sum as u16));
-    _mm512_set1_epi32(low | high << 16)
+    _mm512_set1_epi32(half_sum_pair(a))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn pairs(w: Pair<'_>, field: impl Fn(&PanelBlock) -> &[[i16; 2]; GROUP_ROWS]) -> __m512i {
-    join(load_pairs(field(w[0])), load_pairs(field(w[1])))
+fn join_pairs(first: &[[i16; 2]; GROUP_ROWS], second: &[[i16; 2]; GROUP_ROWS]) -> __m512i {
+    join(load_pairs(first), load_pairs(second))
 }
 
 #[inline]
@@ -180,8 +181,8 @@ fn join(first: __m256i, second: __m256i) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn join_ps(first: &[f32; GROUP_ROWS], second: &[f32; GROUP_ROWS]) -> __m512 {
-    let [first, second] = [first, second].map(|values| load_ps(values));
-    _mm512_castsi512_ps(join(_mm256_castps_si256(first), _mm256_castps_si256(second)))
+    let (first, second) = (_mm256_castps_si256(load_ps(first)), _mm256_castps_si256(load_ps(second)));
+    _mm512_castsi512_ps(join(first, second))
 }
 
 #[inline]
