@@ -4,8 +4,8 @@ use half::f16;
 
 use super::{Isa, scalar};
 
-/// Functions on rows. All work in place where they can, so that a result may take the place of its source. The result
-/// of an element or row depends on nothing but that element or row.
+/// Functions on rows. All work in place where they can, so that a result may take the place of its source.
+/// The result of an element or row depends on nothing but that element or row.
 pub struct RowKernels {
     /// `acc[i] += b[i]`
     pub add: fn(acc: &mut [f32], b: &[f32]),

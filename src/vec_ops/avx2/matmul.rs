@@ -14,7 +14,8 @@ use crate::vec_ops::matmul::panel::{
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
-// Every function in this table assumes AVX2, FMA and F16C; `matmul::table` hands the table out only where they exist.
+// Every function in this table assumes AVX2, FMA and F16C; `matmul::table` hands the table out only where
+// they exist.
 pub(in crate::vec_ops) static TABLE: Table = Table {
     isa: Isa::Avx2,
     quantise,
@@ -124,8 +125,9 @@ pub(in crate::vec_ops) fn offset_term<F: Form>(offset: i16, w: &PanelBlock, a: &
 
 /// The exact integer sums of a block per token.
 ///
-/// Products of unsigned weights and signed activations are added in pairs to 16 bits, and so many of these pairs are added in 16 bits as
-/// the largest weight allows. Signed weights give their sign to the activation; a pair then just fits: `2 * 128 * 127 < 2^15`.
+/// Products of unsigned weights and signed activations are added in pairs to 16 bits, and so many of these
+/// pairs are added in 16 bits as the largest weight allows. Signed weights give their sign to the activation;
+/// a pair then just fits: `2 * 128 * 127 < 2^15`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn products<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T] {

@@ -1,4 +1,5 @@
-//! The two ways to use packed weights: unpacked to a panel for several tokens, or straight from the rows for one.
+//! The two ways to use packed weights: unpacked to a panel for several tokens, or straight from the rows for
+//! one.
 
 use std::arch::x86_64::{__m256, __m256i, _mm256_setzero_ps};
 
@@ -15,7 +16,8 @@ const NEAR_BYTES: usize = 14 << 10;
 
 /// How a type is unpacked, in units: the blocks of 32 that share packed bytes.
 ///
-/// The functions are inlined into callers that have AVX2 and F16C enabled, so that an unpacked block can stay in registers.
+/// The functions are inlined into callers that have AVX2 and F16C enabled, so that an unpacked block can stay
+/// in registers.
 pub(in crate::vec_ops) trait Packed {
     const DTYPE: DType;
 
@@ -53,7 +55,8 @@ pub(in crate::vec_ops) fn unpack<P: Packed>(
     let end = stored_bytes(first + panel.len());
     assert!(rows.iter().all(|row| row.len() >= end), "rows hold the blocks asked for");
     let ahead = Ahead::new(ahead);
-    // SAFETY: the rows reach to `end`; the table with this function is only handed out where AVX2 and F16C exist.
+    // SAFETY: the rows reach to `end`; the table with this function is only handed out where AVX2 and F16C
+    // exist.
     unsafe { unpack_rows::<P>(&rows.map(<[u8]>::as_ptr), stored_bytes(first), panel, ahead) };
 }
 
@@ -116,7 +119,8 @@ fn single_avx2<P: Packed, F: Form, const T: usize>(
     unsafe { single_rows::<P, F, Avx2, T>(rows, vectors, sums, ahead) }
 }
 
-/// Adds the products of eight rows and `T` vectors, with weights that stay in registers between unpacking and use.
+/// Adds the products of eight rows and `T` vectors, with weights that stay in registers between unpacking and
+/// use.
 ///
 /// Inlined into a caller that enables what `M` needs.
 ///
@@ -166,7 +170,8 @@ unsafe fn walk<P: Packed, F: Form, M: Multiply, const T: usize, const NEAR: bool
     for first in (0..vectors[0].len()).step_by(n_blocks::<P>()) {
         // SAFETY: as for this function.
         let header = unsafe { P::header(p, at) };
-        // Written out, so that every unit's place is a constant: LLVM keeps a loop and takes the factors from memory.
+        // Written out, so that every unit's place is a constant: LLVM keeps a loop and takes the factors from
+        // memory.
         macro_rules! add_unit {
             ($unit:expr) => {
                 // SAFETY: as for this function.
@@ -193,7 +198,8 @@ unsafe fn walk<P: Packed, F: Form, M: Multiply, const T: usize, const NEAR: bool
     }
 }
 
-/// Adds the blocks of one unit of a stored block, which is block `first` of the vectors, and asks for as many bytes.
+/// Adds the blocks of one unit of a stored block, which is block `first` of the vectors, and asks for as many
+/// bytes.
 ///
 /// # Safety
 /// As for [`walk`].

@@ -1,4 +1,5 @@
-//! Matmul kernels for AVX-512 VNNI: four products and their sum in one instruction. Everything around that is AVX2's.
+//! Matmul kernels for AVX-512 VNNI: four products and their sum in one instruction. Everything around that is
+//! AVX2's.
 
 use std::arch::x86_64::*;
 
@@ -13,7 +14,8 @@ use crate::vec_ops::matmul::panel::{
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
-// Every function in this table assumes AVX-512 F, BW, VL and VNNI; `matmul::table` hands the table out only where they exist.
+// Every function in this table assumes AVX-512 F, BW, VL and VNNI; `matmul::table` hands the table out only
+// where they exist.
 pub(in crate::vec_ops) static TABLE: Table = Table {
     isa: Isa::Avx512,
     quantise: avx2::TABLE.quantise,
@@ -85,7 +87,8 @@ fn products<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) 
     for t in 0..T {
         sums[t] = offset_term::<F>(offset, w, a[t]);
     }
-    // Few sums are few chains of additions that wait for each other; two halves of a block make twice as many.
+    // Few sums are few chains of additions that wait for each other; two halves of a block make twice as
+    // many.
     for half in 0..2 {
         let halves = half_products::<F, T>(w, a, half);
         let scale = half_scale(w, half);

@@ -5,8 +5,8 @@ use std::arch::x86_64::*;
 use crate::vec_ops::avx2::matmul::{half_sum_pair, load_pairs, load_ps, load_quants, quad};
 use crate::vec_ops::matmul::panel::{ActivationBlock, Form, GROUP_ROWS, Mins, PanelBlock, TILE_TOKENS, Tile};
 
-// No closures around intrinsics here: a closure inside the standard library's generic code has other target features and need not be
-// inlined.
+// No closures around intrinsics here: a closure inside the standard library's generic code has other target
+// features and need not be inlined.
 
 /// A block of sixteen rows.
 type Pair<'a> = [&'a PanelBlock; 2];
@@ -92,7 +92,8 @@ fn products<F: Form, const T: usize>(w: Pair<'_>, a: &[&ActivationBlock; T]) -> 
     if T > 4 {
         return quads::<F, T>(w, a, 0, 8, sums);
     }
-    // Few sums are few chains of additions that wait for each other; two halves of a block make twice as many.
+    // Few sums are few chains of additions that wait for each other; two halves of a block make twice as
+    // many.
     let mut sums = quads::<F, T>(w, a, 0, 4, sums);
     let second = quads::<F, T>(w, a, 4, 4, zero);
     for t in 0..T {
@@ -128,8 +129,11 @@ fn offset_term<F: Form>(offset: i16, w: Pair<'_>, a: &ActivationBlock) -> __m512
         return _mm512_setzero_si512();
     }
     let factor = _mm512_set1_epi16(-offset);
-    let factors =
-        if F::HALF_SCALES { _mm512_mullo_epi16(join_pairs(&w[0].half_scales, &w[1].half_scales), factor) } else { factor };
+    let factors = if F::HALF_SCALES {
+        _mm512_mullo_epi16(join_pairs(&w[0].half_scales, &w[1].half_scales), factor)
+    } else {
+        factor
+    };
     _mm512_madd_epi16(factors, half_sums(a))
 }
 

@@ -50,7 +50,8 @@ impl Scratch {
     }
 }
 
-/// `out = weight * x + bias` with `weight: [n_in, n_out]`, `x: [n_in, n_tokens]`, `bias: [n_out] f32`, `out: [n_out, n_tokens] f32`.
+/// `out = weight * x + bias` with `weight: [n_in, n_out]`, `x: [n_in, n_tokens]`, `bias: [n_out] f32`, `out:
+/// [n_out, n_tokens] f32`.
 ///
 /// # Errors
 /// A length, shape, type or form that does not fit; then `out` is as it was.
@@ -68,7 +69,8 @@ pub fn matmul(
     matmul_many(kernels, pool, &mut [Job { weight, bias, out }], x, n_tokens, scratch)
 }
 
-/// Several products on the same activations, with one start and one end for the workers. The results are those of [`matmul`].
+/// Several products on the same activations, with one start and one end for the workers. The results are
+/// those of [`matmul`].
 ///
 /// # Errors
 /// As [`matmul`], if any of the jobs does not fit; then no `out` has changed.

@@ -13,10 +13,12 @@ use crate::threads::{Stripe, Stripes};
 /// Rows that a small kernel takes at once.
 const TILE_ROWS: usize = GROUP_ROWS * TILE_GROUPS;
 
-/// Bytes of panels in a share when there are many vectors, which walk past all of them: they stay in the second-level cache.
+/// Bytes of panels in a share when there are many vectors, which walk past all of them: they stay in the
+/// second-level cache.
 const PANEL_BYTES: usize = 384 << 10;
 
-/// Bytes of weights in a share when there are few vectors: much more than what is asked for beyond its end, which is wasted.
+/// Bytes of weights in a share when there are few vectors: much more than what is asked for beyond its end,
+/// which is wasted.
 const STREAM_BYTES: usize = 128 << 10;
 
 /// How a product is computed: kernel and activations fit each other.
@@ -125,7 +127,8 @@ impl<'a> Product<'a> {
         }
     }
 
-    /// Few tokens: rows are unpacked a super-block at a time and used at once, so weights are read once and panels stay near.
+    /// Few tokens: rows are unpacked a super-block at a time and used at once, so weights are read once and
+    /// panels stay near.
     fn stream(
         &self,
         kernel: QuantKernel,
@@ -200,8 +203,8 @@ impl<'a> Product<'a> {
         &self.weight[self.weight.len().min(row * self.row_bytes)..]
     }
 
-    /// Writes the sums `[vector][row]` of eight rows from `row` on, as far as they belong to the stripe: a token's planes in order, then
-    /// the bias. Vectors start and end with whole tokens.
+    /// Writes the sums `[vector][row]` of eight rows from `row` on, as far as they belong to the stripe: a
+    /// token's planes in order, then the bias. Vectors start and end with whole tokens.
     fn store(
         &self,
         stripe: &mut Stripe<'_, f32>,
