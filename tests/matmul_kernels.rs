@@ -260,7 +260,7 @@ fn a_token_has_the_same_bits_alone_and_in_any_batch() {
             let product =
                 |x: &[f32]| bits(&product_in(planes, isa, 1, &weight, Some(&bias), x, x.len() / n_in));
             let together = product(&x);
-            for width in [1, 2, 3, 4, 7] {
+            for width in [1, 2, 3, 4, 7, 8] {
                 let apart: Vec<u32> = x.chunks(width * n_in).flat_map(product).collect();
                 assert_eq!(apart, together, "{dtype} in {planes:?} by {width} on {}", isa.name());
             }

@@ -1,9 +1,9 @@
 //! Arithmetic of block-wise attention, one table of functions per instruction set.
 //!
-//! Attention goes through the KV pages of a sequence in order. For a group of query rows and one page it computes
-//! scores (a product), turns them into weights relative to the largest score so far (the running softmax), and
-//! accumulates the weighted values (a product again). The operations that one query row sees, and their order, never
-//! depend on the rows beside it.
+//! Attention goes through the KV pages of a sequence in order. For a group of query rows and one page it
+//! computes scores (a product), turns them into weights relative to the largest score so far (the running
+//! softmax), and accumulates the weighted values (a product again). The operations that one query row sees,
+//! and their order, never depend on the rows beside it.
 
 use std::ops::Range;
 
@@ -38,8 +38,8 @@ impl RunningSoftmax {
 
 /// Functions of block-wise attention.
 pub struct AttentionKernels {
-    /// `accumulate(a, a_stride, b, n, c)`: `c[r][j] += Σ_k a[r][k] * b[k][j]`, every sum in the order of k. `a` has
-    /// rows `a_stride` apart, `b` is `[n, n_k]` and `c` `[n, n_rows]`, `n` a multiple of 8.
+    /// `accumulate(a, a_stride, b, n, c)`: `c[r][j] += Σ_k a[r][k] * b[k][j]`, every sum in the order of k.
+    /// `a` has rows `a_stride` apart, `b` is `[n, n_k]` and `c` `[n, n_rows]`, `n` a multiple of 8.
     pub accumulate: fn(a: &[f32], a_stride: usize, b: &[f32], n: usize, c: &mut [f32]),
     /// Turns scores into weights; returns the factor for what was accumulated before.
     pub update_softmax: fn(scores: PageScores<'_>, state: &mut RunningSoftmax) -> f32,

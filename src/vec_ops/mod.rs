@@ -1,5 +1,5 @@
-//! CPU arithmetic on slices. `scalar` is the specification; the other folders mirror it file for file. [`rows`],
-//! [`attention`] and [`matmul`] each have a `table` of functions per instruction set.
+//! CPU arithmetic on slices. `scalar` is the specification; the other folders mirror it file for file.
+//! [`rows`], [`attention`] and [`matmul`] each have a `table` of functions per instruction set.
 
 pub mod attention;
 #[cfg(target_arch = "x86_64")]
@@ -49,7 +49,8 @@ impl Isa {
         *Isa::available().last().expect("scalar is always there")
     }
 
-    /// Guards the tables: to call a function of an instruction set that the machine does not run is undefined.
+    /// Guards the tables: to call a function of an instruction set that the machine does not run is
+    /// undefined.
     fn assert_available(self) {
         assert!(Isa::available().contains(&self), "this machine does not run {}", self.name());
     }

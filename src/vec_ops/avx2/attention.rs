@@ -74,7 +74,8 @@ unsafe fn row_block<const R: usize>(product: Product, row: usize) -> usize {
 unsafe fn tile<const R: usize, const V: usize>(product: Product, row: usize, column: usize) {
     let Product { a, a_stride, b, n, n_k, c } = product;
     let mut sums = [[_mm256_setzero_ps(); V]; R];
-    // SAFETY: rows `row..row + R` of `a` have `n_k` elements, `b` has `n_k` rows and `c` these rows of `n` elements.
+    // SAFETY: rows `row..row + R` of `a` have `n_k` elements, `b` has `n_k` rows and `c` these rows of `n`
+    // elements.
     unsafe {
         let (a, b, c) = (a.add(row * a_stride), b.add(column), c.add(row * n + column));
         for (r, sums) in sums.iter_mut().enumerate() {

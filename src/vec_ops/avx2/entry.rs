@@ -5,8 +5,8 @@ macro_rules! entry {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? = $inner:ident) => {
         $(#[$doc])*
         pub(in crate::vec_ops) fn $name($($arg: $ty),*) $(-> $ret)? {
-            // SAFETY: only the tables name these functions, and they hand them out where AVX2, FMA and F16C were
-            // detected.
+            // SAFETY: only the tables name these functions, and they hand them out where AVX2, FMA and F16C
+            // were detected.
             unsafe { $inner($($arg),*) }
         }
     };

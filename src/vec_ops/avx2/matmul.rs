@@ -10,11 +10,12 @@ use super::matmul_unpack_k as unpack_k;
 use crate::vec_ops::Isa;
 use crate::vec_ops::matmul::panel::{
     ActivationBlock, CentredFiveBit, CentredNibble, FiveBit, Form, GROUP_ROWS, Mins, Nibble, PanelBlock,
-    SignedByte, SixBit, TILE_TOKENS, ThreeBit, Tile, TinyFloat, TwoBit,
+    SignedByte, SixBit, ThreeBit, Tile, TinyFloat, TwoBit,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
-// Every function in this table assumes AVX2, FMA and F16C; `matmul::table` hands the table out only where they exist.
+// Every function in this table assumes AVX2, FMA and F16C; `matmul::table` hands the table out only where
+// they exist.
 pub(in crate::vec_ops) static TABLE: Table = Table {
     isa: Isa::Avx2,
     quantise,
@@ -40,17 +41,19 @@ const fn kernel<P: Packed, F: Form>() -> QuantKernel {
     QuantKernel { unpack: packed::unpack::<P>, dot: dot::<F>, single: Some(packed::single::<P, F>) }
 }
 
-/// One group at a time: with two, sums and factors are more than there are registers.
+/// One group and four tokens at a time: with more, sums and factors are more than there are registers.
 fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {
     for (panel, sums) in panels.iter().zip(tile) {
-        // SAFETY: the table with this function is only handed out where AVX2 and FMA exist.
-        unsafe {
-            match *tokens {
-                [a] => dot_tile::<F, 1>(panel, [a], sums),
-                [a, b] => dot_tile::<F, 2>(panel, [a, b], sums),
-                [a, b, c] => dot_tile::<F, 3>(panel, [a, b, c], sums),
-                [a, b, c, d] => dot_tile::<F, 4>(panel, [a, b, c, d], sums),
-                _ => unreachable!("a tile has 1 to 4 tokens"),
+        for (tokens, sums) in tokens.chunks(4).zip(sums.chunks_mut(4)) {
+            // SAFETY: the table with this function is only handed out where AVX2 and FMA exist.
+            unsafe {
+                match *tokens {
+                    [a] => dot_tile::<F, 1>(panel, [a], sums),
+                    [a, b] => dot_tile::<F, 2>(panel, [a, b], sums),
+                    [a, b, c] => dot_tile::<F, 3>(panel, [a, b, c], sums),
+                    [a, b, c, d] => dot_tile::<F, 4>(panel, [a, b, c, d], sums),
+                    _ => unreachable!("a chunk has 1 to 4 tokens"),
+                }
             }
         }
     }
@@ -60,7 +63,7 @@ fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &
 fn dot_tile<F: Form, const T: usize>(
     panel: &[PanelBlock],
     tokens: [&[ActivationBlock]; T],
-    sums: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
+    sums: &mut [[f32; GROUP_ROWS]],
 ) {
     assert!(tokens.iter().all(|a| a.len() == panel.len()), "weights and activations have as many blocks");
     let mut lanes = [_mm256_setzero_ps(); T];
@@ -122,8 +125,9 @@ pub(in crate::vec_ops) fn offset_term<F: Form>(offset: i16, w: &PanelBlock, a: &
 
 /// The exact integer sums of a block per token.
 ///
-/// Products of unsigned weights and signed activations are added in pairs to 16 bits, and so many of these pairs are added in 16 bits as
-/// the largest weight allows. Signed weights give their sign to the activation; a pair then just fits: `2 * 128 * 127 < 2^15`.
+/// Products of unsigned weights and signed activations are added in pairs to 16 bits, and so many of these
+/// pairs are added in 16 bits as the largest weight allows. Signed weights give their sign to the activation;
+/// a pair then just fits: `2 * 128 * 127 < 2^15`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn products<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T] {
@@ -199,15 +203,28 @@ pub(in crate::vec_ops) fn load_quants(w: &PanelBlock, k: usize) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(in crate::vec_ops) fn activation_quad(a: &ActivationBlock, k: usize) -> __m256i {
+    _mm256_set1_epi32(quad(a, k))
+}
+
+/// Quad `k` of one token.
+#[inline(always)]
+pub(in crate::vec_ops) fn quad(a: &ActivationBlock, k: usize) -> i32 {
+    debug_assert!(k < 8);
     // SAFETY: 4 * k + 4 is at most the 32 quants of the block.
-    _mm256_set1_epi32(unsafe { a.quants.as_ptr().add(4 * k).cast::<i32>().read_unaligned() })
+    unsafe { a.quants.as_ptr().add(4 * k).cast::<i32>().read_unaligned() }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn half_sums(a: &ActivationBlock) -> __m256i {
+    _mm256_set1_epi32(half_sum_pair(a))
+}
+
+/// Both half sums of one token.
+#[inline(always)]
+pub(in crate::vec_ops) fn half_sum_pair(a: &ActivationBlock) -> i32 {
     // SAFETY: two i16 are four bytes.
-    _mm256_set1_epi32(unsafe { a.half_sums.as_ptr().cast::<i32>().read_unaligned() })
+    unsafe { a.half_sums.as_ptr().cast::<i32>().read_unaligned() }
 }
 
 #[inline]

@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use crate::vec_ops::matmul::panel::{GROUP_ROWS, RowGroup, TILE_TOKENS};
+use super::lanes::add_lanes;
+use crate::vec_ops::matmul::panel::{FLOAT_TOKENS, GROUP_ROWS, RowGroup};
 
 /// How weights are stored.
 pub(super) trait Element {
@@ -55,11 +56,12 @@ impl Element for Bf16 {
 pub(super) fn dot<E: Element>(
     rows: &RowGroup<'_>,
     tokens: &[&[f32]],
-    out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
+    out: &mut [[f32; GROUP_ROWS]; FLOAT_TOKENS],
 ) {
     let n_in = tokens[0].len();
     assert!(rows.iter().all(|row| row.len() == n_in * E::BYTES) && tokens.iter().all(|x| x.len() == n_in));
-    // SAFETY: the lengths are as `tile` asks; the table with this function is only handed out where AVX2, FMA and F16C exist.
+    // SAFETY: the lengths are as `tile` asks; the table with this function is only handed out where AVX2, FMA
+    // and F16C exist.
     unsafe {
         match *tokens {
             [a] => group::<E, 8, 1>(rows, [a], out),
@@ -79,7 +81,7 @@ pub(super) fn dot<E: Element>(
 unsafe fn group<E: Element, const R: usize, const T: usize>(
     rows: &RowGroup<'_>,
     tokens: [&[f32]; T],
-    out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
+    out: &mut [[f32; GROUP_ROWS]; FLOAT_TOKENS],
 ) {
     for first in (0..GROUP_ROWS).step_by(R) {
         let mut some = [rows[first]; R];
@@ -144,13 +146,4 @@ unsafe fn add_tail<E: Element>(row: &[u8], x: &[f32], sum: __m256) -> __m256 {
     // SAFETY: eight elements take at most 32 bytes.
     let (w, x) = unsafe { (E::load(w.as_ptr()), _mm256_loadu_ps(padded.as_ptr())) };
     _mm256_fmadd_ps(w, x, sum)
-}
-
-/// `((a0+a4)+(a2+a6)) + ((a1+a5)+(a3+a7))`.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn add_lanes(a: __m256) -> f32 {
-    let a = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
-    let a = _mm_add_ps(a, _mm_movehl_ps(a, a));
-    _mm_cvtss_f32(_mm_add_ss(a, _mm_movehdup_ps(a)))
 }

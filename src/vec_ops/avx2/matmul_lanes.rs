@@ -1,7 +1,8 @@
-//! Eight rows in the lanes of a vector: loading packed bytes transposed, taking bits apart, storing to a panel.
+//! Eight rows in the lanes of a vector: loading packed bytes transposed, taking bits apart, storing to a
+//! panel.
 //!
-//! The rows' bytes are transposed in units of four while they are still packed; after that every lane holds one row and the bits are
-//! taken apart for eight rows at once.
+//! The rows' bytes are transposed in units of four while they are still packed; after that every lane holds
+//! one row and the bits are taken apart for eight rows at once.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -11,10 +12,11 @@ use crate::vec_ops::matmul::panel::{GROUP_ROWS, PanelBlock};
 /// Where the blocks to unpack begin, one address per row.
 pub(in crate::vec_ops) type Pointers = [*const u8; GROUP_ROWS];
 
-/// Where the eight rows begin that will be read next, to be asked for in small portions. Asked for all at once, they would fill the queue
-/// to memory and stop everything until it drains.
+/// Where the eight rows begin that will be read next, to be asked for in small portions. Asked for all at
+/// once, they would fill the queue to memory and stop everything until it drains.
 ///
-/// `NEAR` if they are so short that they stay in the first-level cache until they are read; others are brought to the second.
+/// `NEAR` if they are so short that they stay in the first-level cache until they are read; others are
+/// brought to the second.
 #[derive(Clone, Copy)]
 pub(in crate::vec_ops) struct Ahead<const NEAR: bool>(*const u8);
 
@@ -25,8 +27,9 @@ impl<const NEAR: bool> Ahead<NEAR> {
         Ahead(bytes.as_ptr())
     }
 
-    /// Asks for part `part` of the `n_parts` of as many bytes as eight rows have in a stored block, `at` bytes behind the start of a row.
-    /// The rows lie one behind the other, so this walks straight through them.
+    /// Asks for part `part` of the `n_parts` of as many bytes as eight rows have in a stored block, `at`
+    /// bytes behind the start of a row. The rows lie one behind the other, so this walks straight through
+    /// them.
     ///
     /// In assembly, because the compiler would gather the portions of a stored block to one burst.
     #[inline(always)]
@@ -35,7 +38,8 @@ impl<const NEAR: bool> Ahead<NEAR> {
         let start = self.0.wrapping_add(GROUP_ROWS * at);
         for line in part * n_lines / n_parts..(part + 1) * n_lines / n_parts {
             let line = start.wrapping_add(LINE * line);
-            // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of every x86-64.
+            // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of every
+            // x86-64.
             unsafe {
                 match NEAR {
                     true => asm!("prefetchnta [{}]", in(reg) line, options(nostack, preserves_flags)),

@@ -1,6 +1,7 @@
-//! The two ways to use packed weights: unpacked to a panel for several tokens, or straight from the rows for one.
+//! The two ways to use packed weights: unpacked to a panel for several tokens, or straight from the rows for
+//! one.
 
-use std::arch::x86_64::{__m256, __m256i};
+use std::arch::x86_64::{__m256, __m256i, _mm256_setzero_ps};
 
 use super::matmul::{add_block, load_ps, products};
 use super::matmul_lanes::{Ahead, Pointers, store_ps};
@@ -15,7 +16,8 @@ const NEAR_BYTES: usize = 14 << 10;
 
 /// How a type is unpacked, in units: the blocks of 32 that share packed bytes.
 ///
-/// The functions are inlined into callers that have AVX2 and F16C enabled, so that an unpacked block can stay in registers.
+/// The functions are inlined into callers that have AVX2 and F16C enabled, so that an unpacked block can stay
+/// in registers.
 pub(in crate::vec_ops) trait Packed {
     const DTYPE: DType;
 
@@ -53,7 +55,8 @@ pub(in crate::vec_ops) fn unpack<P: Packed>(
     let end = stored_bytes(first + panel.len());
     assert!(rows.iter().all(|row| row.len() >= end), "rows hold the blocks asked for");
     let ahead = Ahead::new(ahead);
-    // SAFETY: the rows reach to `end`; the table with this function is only handed out where AVX2 and F16C exist.
+    // SAFETY: the rows reach to `end`; the table with this function is only handed out where AVX2 and F16C
+    // exist.
     unsafe { unpack_rows::<P>(&rows.map(<[u8]>::as_ptr), stored_bytes(first), panel, ahead) };
 }
 
@@ -73,128 +76,167 @@ unsafe fn unpack_rows<P: Packed>(p: &Pointers, mut at: usize, panel: &mut [Panel
     }
 }
 
-/// How an instruction set multiplies one block of weights with one of activations.
+/// How an instruction set multiplies one block of weights with one of each of the activations.
 pub(in crate::vec_ops) trait Multiply {
     /// # Safety
     /// The instruction set exists.
-    unsafe fn block<F: Form>(w: &PanelBlock, a: &ActivationBlock) -> __m256i;
+    unsafe fn block<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T];
 }
 
 struct Avx2;
 impl Multiply for Avx2 {
     #[inline(always)]
-    unsafe fn block<F: Form>(w: &PanelBlock, a: &ActivationBlock) -> __m256i {
+    unsafe fn block<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T] {
         // SAFETY: as for this function.
-        let [sums] = unsafe { products::<F, 1>(w, &[a]) };
-        sums
+        unsafe { products::<F, T>(w, a) }
     }
 }
 
 pub(in crate::vec_ops) fn single<P: Packed, F: Form>(
     rows: &RowGroup<'_>,
-    token: &[ActivationBlock],
-    sums: &mut [f32; GROUP_ROWS],
+    vectors: &[&[ActivationBlock]],
+    sums: &mut [[f32; GROUP_ROWS]],
     ahead: &[u8],
 ) {
-    let p = checked::<P>(rows, token);
-    // SAFETY: `p` was checked; the table with this function is only handed out where AVX2, FMA and F16C exist.
+    // SAFETY: the table with this function is only handed out where AVX2, FMA and F16C exist.
     unsafe {
-        match is_near(rows) {
-            true => single_avx2::<P, F, true>(&p, token, sums, Ahead::new(ahead)),
-            false => single_avx2::<P, F, false>(&p, token, sums, Ahead::new(ahead)),
+        match *vectors {
+            [a] => single_avx2::<P, F, 1>(rows, [a], sums, ahead),
+            [a, b] => single_avx2::<P, F, 2>(rows, [a, b], sums, ahead),
+            _ => unreachable!("a token has 1 or 2 planes"),
         }
     }
 }
 
-/// True if a row group fits the first-level cache together with the next.
-pub(in crate::vec_ops) fn is_near(rows: &RowGroup<'_>) -> bool {
-    GROUP_ROWS * rows[0].len() <= NEAR_BYTES
-}
-
-/// The rows' addresses; every row has as many blocks as the token.
-pub(in crate::vec_ops) fn checked<P: Packed>(rows: &RowGroup<'_>, token: &[ActivationBlock]) -> Pointers {
-    assert!(token.len().is_multiple_of(n_blocks::<P>()), "a row is whole stored blocks");
-    let end = token.len() / n_blocks::<P>() * P::DTYPE.block_bytes();
-    assert!(rows.iter().all(|row| row.len() >= end), "rows have as many blocks as the activations");
-    rows.map(<[u8]>::as_ptr)
-}
-
-/// # Safety
-/// AVX2, FMA and F16C exist; `p` is from [`checked`].
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn single_avx2<P: Packed, F: Form, const NEAR: bool>(
-    p: &Pointers,
-    token: &[ActivationBlock],
-    sums: &mut [f32; GROUP_ROWS],
-    ahead: Ahead<NEAR>,
+fn single_avx2<P: Packed, F: Form, const T: usize>(
+    rows: &RowGroup<'_>,
+    vectors: [&[ActivationBlock]; T],
+    sums: &mut [[f32; GROUP_ROWS]],
+    ahead: &[u8],
 ) {
-    // SAFETY: as for this function.
-    unsafe { single_rows::<P, F, Avx2, NEAR>(p, token, sums, ahead) }
+    // SAFETY: this function enables these extensions.
+    unsafe { single_rows::<P, F, Avx2, T>(rows, vectors, sums, ahead) }
 }
 
+/// Adds the products of eight rows and `T` vectors, with weights that stay in registers between unpacking and
+/// use.
+///
 /// Inlined into a caller that enables what `M` needs.
 ///
 /// # Safety
-/// AVX2, FMA, F16C and the instruction set of `M` exist; `p` is from [`checked`].
+/// AVX2, FMA, F16C and the instruction set of `M` exist.
 #[inline(always)]
-pub(in crate::vec_ops) unsafe fn single_rows<P: Packed, F: Form, M: Multiply, const NEAR: bool>(
+pub(in crate::vec_ops) unsafe fn single_rows<P: Packed, F: Form, M: Multiply, const T: usize>(
+    rows: &RowGroup<'_>,
+    vectors: [&[ActivationBlock]; T],
+    sums: &mut [[f32; GROUP_ROWS]],
+    ahead: &[u8],
+) {
+    let n = vectors[0].len();
+    assert!(n.is_multiple_of(n_blocks::<P>()), "a row is whole stored blocks");
+    let end = n / n_blocks::<P>() * P::DTYPE.block_bytes();
+    assert!(rows.iter().all(|row| row.len() >= end), "rows have as many blocks as the activations");
+    assert!(vectors.iter().all(|a| a.len() == n) && sums.len() == T, "vectors and sums fit each other");
+    let p = rows.map(<[u8]>::as_ptr);
+    // SAFETY: as for this function; the rows and the vectors have `n` blocks.
+    unsafe {
+        match GROUP_ROWS * end <= NEAR_BYTES {
+            true => walk::<P, F, M, T, true>(&p, &vectors, sums, Ahead::new(ahead)),
+            false => walk::<P, F, M, T, false>(&p, &vectors, sums, Ahead::new(ahead)),
+        }
+    }
+}
+
+/// Goes through the stored blocks of eight rows.
+///
+/// # Safety
+/// As for [`single_rows`], which has checked the lengths.
+#[inline(always)]
+unsafe fn walk<P: Packed, F: Form, M: Multiply, const T: usize, const NEAR: bool>(
     p: &Pointers,
-    token: &[ActivationBlock],
-    sums: &mut [f32; GROUP_ROWS],
+    vectors: &[&[ActivationBlock]; T],
+    sums: &mut [[f32; GROUP_ROWS]],
     ahead: Ahead<NEAR>,
 ) {
     // SAFETY: as for this function.
-    let mut lanes = unsafe { load_ps(sums) };
+    let mut lanes = [unsafe { _mm256_setzero_ps() }; T];
+    for t in 0..T {
+        // SAFETY: as for this function.
+        lanes[t] = unsafe { load_ps(&sums[t]) };
+    }
     let n_units = const { n_blocks::<P>() / P::UNIT };
     let mut at = 0;
-    for stored in token.chunks_exact(n_blocks::<P>()) {
+    for first in (0..vectors[0].len()).step_by(n_blocks::<P>()) {
         // SAFETY: as for this function.
         let header = unsafe { P::header(p, at) };
-        // Written out, so that every unit's place is a constant: LLVM keeps a loop and takes the factors from memory.
-        macro_rules! add {
+        // Written out, so that every unit's place is a constant: LLVM keeps a loop and takes the factors from
+        // memory.
+        macro_rules! add_unit {
             ($unit:expr) => {
                 // SAFETY: as for this function.
-                lanes = unsafe { add_unit::<P, F, M, NEAR>(lanes, p, at, &header, $unit, stored, ahead) }
+                unsafe {
+                    add_unit::<P, F, M, T, NEAR>(&mut lanes, p, at, &header, $unit, vectors, first, ahead)
+                }
             };
         }
-        for first in (0..n_units).step_by(4) {
-            add!(first);
+        for unit in (0..n_units).step_by(4) {
+            add_unit!(unit);
             if n_units > 1 {
-                add!(first + 1);
+                add_unit!(unit + 1);
             }
             if n_units > 2 {
-                add!(first + 2);
-                add!(first + 3);
+                add_unit!(unit + 2);
+                add_unit!(unit + 3);
             }
         }
         at += P::DTYPE.block_bytes();
     }
-    // SAFETY: as for this function.
-    unsafe { store_ps(sums, lanes) };
+    for t in 0..T {
+        // SAFETY: as for this function.
+        unsafe { store_ps(&mut sums[t], lanes[t]) };
+    }
 }
 
-/// Adds the blocks of one unit of a stored block and asks for as many bytes.
+/// Adds the blocks of one unit of a stored block, which is block `first` of the vectors, and asks for as many
+/// bytes.
 ///
 /// # Safety
-/// As for [`single_rows`].
+/// As for [`walk`].
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-unsafe fn add_unit<P: Packed, F: Form, M: Multiply, const NEAR: bool>(
-    mut lanes: __m256,
+unsafe fn add_unit<P: Packed, F: Form, M: Multiply, const T: usize, const NEAR: bool>(
+    lanes: &mut [__m256; T],
     p: &Pointers,
     at: usize,
     header: &P::Header,
     unit: usize,
-    stored: &[ActivationBlock],
+    vectors: &[&[ActivationBlock]; T],
+    first: usize,
     ahead: Ahead<NEAR>,
-) -> __m256 {
+) {
     let mut blocks = [PanelBlock::ZERO; MAX_UNIT];
     // SAFETY: as for this function.
     unsafe { P::unit(p, at, header, unit, &mut blocks[..P::UNIT]) };
-    for (i, (w, a)) in blocks.iter().zip(&stored[unit * P::UNIT..][..P::UNIT]).enumerate() {
-        ahead.ask(at, P::DTYPE.block_bytes(), unit * P::UNIT + i, n_blocks::<P>());
-        // SAFETY: as for this function.
-        lanes = unsafe { add_block::<F>(lanes, M::block::<F>(w, a), w, a) };
+    // Written out for the same reason as the units.
+    macro_rules! add {
+        ($($i:literal)*) => { $(
+            if $i < P::UNIT {
+                let (w, block) = (&blocks[$i], unit * P::UNIT + $i);
+                ahead.ask(at, P::DTYPE.block_bytes(), block, n_blocks::<P>());
+                let mut a = [&ActivationBlock::ZERO; T];
+                for t in 0..T {
+                    // SAFETY: every vector has as many blocks as the rows.
+                    a[t] = unsafe { vectors[t].get_unchecked(first + block) };
+                }
+                // SAFETY: as for this function.
+                let products = unsafe { M::block::<F, T>(w, &a) };
+                for t in 0..T {
+                    // SAFETY: as for this function.
+                    lanes[t] = unsafe { add_block::<F>(lanes[t], products[t], w, a[t]) };
+                }
+            }
+        )* };
     }
-    lanes
+    add!(0 1 2 3);
 }

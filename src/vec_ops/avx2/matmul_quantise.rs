@@ -67,7 +67,8 @@ fn sum(x: __m256i) -> i32 {
     _mm_cvtsi128_si32(x)
 }
 
-/// 32 integers of up to eight bits as bytes, in order. Packing works within 128-bit halves; the permutation puts the quads right.
+/// 32 integers of up to eight bits as bytes, in order. Packing works within 128-bit halves; the permutation
+/// puts the quads right.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn narrow(x: [__m256i; 4]) -> __m256i {

@@ -266,7 +266,8 @@ impl Packed for Q3K {
 
     #[inline(always)]
     unsafe fn header(p: &Pointers, at: usize) -> Self::Header {
-        // SAFETY: a super-block is 32 + 64 + 12 + 2 bytes; the scales are read with the two bytes before and after them.
+        // SAFETY: a super-block is 32 + 64 + 12 + 2 bytes; the scales are read with the two bytes before and
+        // after them.
         unsafe {
             let masks = [transpose16(p, at), transpose16(p, at + 16)];
             (q3_k_factors(transpose16(p, at + 94)), masks)
@@ -339,7 +340,8 @@ impl Packed for IQ4XS {
     }
 }
 
-/// The scales of eight blocks; `factors` has `d` in the low half and the scales' high bits in the high half of every lane.
+/// The scales of eight blocks; `factors` has `d` in the low half and the scales' high bits in the high half
+/// of every lane.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn iq4_xs_scales(factors: __m256i, low: __m256i) -> [__m256; SUPER_BLOCKS] {

@@ -1,21 +1,21 @@
-//! Matmul kernels for AVX-512 VNNI: four products and their sum in one instruction. Everything around that is AVX2's.
+//! Matmul kernels for AVX-512 VNNI: four products and their sum in one instruction. Everything around that is
+//! AVX2's.
 
 use std::arch::x86_64::*;
 
+use super::matmul_pair;
 use crate::vec_ops::Isa;
-use crate::vec_ops::avx2::matmul::{
-    self as avx2, activation_quad, add_block, load_pairs, load_ps, load_quants, offset_term,
-};
-use crate::vec_ops::avx2::matmul_lanes::{Ahead, Pointers};
+use crate::vec_ops::avx2::matmul::{self as avx2, activation_quad, load_pairs, load_quants, offset_term};
 use crate::vec_ops::avx2::matmul_packed::{self as packed, Multiply, Packed};
 use crate::vec_ops::avx2::{matmul_unpack as unpack, matmul_unpack_k as unpack_k};
 use crate::vec_ops::matmul::panel::{
     ActivationBlock, CentredFiveBit, CentredNibble, FiveBit, Form, GROUP_ROWS, Nibble, PanelBlock, RowGroup,
-    SignedByte, SixBit, ThreeBit, Tile, TinyFloat, TwoBit,
+    SignedByte, SixBit, ThreeBit, TinyFloat, TwoBit,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
 
-// Every function in this table assumes AVX-512 F, BW, VL and VNNI; `matmul::table` hands the table out only where they exist.
+// Every function in this table assumes AVX-512 F, BW, VL and VNNI; `matmul::table` hands the table out only
+// where they exist.
 pub(in crate::vec_ops) static TABLE: Table = Table {
     isa: Isa::Avx512,
     quantise: avx2::TABLE.quantise,
@@ -38,150 +38,81 @@ pub(in crate::vec_ops) static TABLE: Table = Table {
 };
 
 const fn kernel<P: Packed, F: Form>() -> QuantKernel {
-    QuantKernel { unpack: packed::unpack::<P>, dot: dot::<F>, single: Some(single::<P, F>) }
+    QuantKernel { unpack: packed::unpack::<P>, dot: matmul_pair::dot::<F>, single: Some(single::<P, F>) }
 }
 
 struct Vnni;
 impl Multiply for Vnni {
     #[inline(always)]
-    unsafe fn block<F: Form>(w: &PanelBlock, a: &ActivationBlock) -> __m256i {
+    unsafe fn block<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T] {
         // SAFETY: as for this function.
-        let [[sums]] = unsafe { products::<F, 1, 1>(&[w], &[a]) };
-        sums
+        unsafe { products::<F, T>(w, a) }
     }
 }
 
 fn single<P: Packed, F: Form>(
     rows: &RowGroup<'_>,
-    token: &[ActivationBlock],
-    sums: &mut [f32; GROUP_ROWS],
+    vectors: &[&[ActivationBlock]],
+    sums: &mut [[f32; GROUP_ROWS]],
     ahead: &[u8],
 ) {
-    let p = packed::checked::<P>(rows, token);
-    // SAFETY: `p` was checked; the table with this function is only handed out where these extensions exist.
-    unsafe {
-        match packed::is_near(rows) {
-            true => single_rows::<P, F, true>(&p, token, sums, Ahead::new(ahead)),
-            false => single_rows::<P, F, false>(&p, token, sums, Ahead::new(ahead)),
-        }
-    }
-}
-
-/// # Safety
-/// These extensions exist; `p` is from [`packed::checked`].
-#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn single_rows<P: Packed, F: Form, const NEAR: bool>(
-    p: &Pointers,
-    token: &[ActivationBlock],
-    sums: &mut [f32; GROUP_ROWS],
-    ahead: Ahead<NEAR>,
-) {
-    // SAFETY: as for this function.
-    unsafe { packed::single_rows::<P, F, Vnni, NEAR>(p, token, sums, ahead) }
-}
-
-fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {
     // SAFETY: the table with this function is only handed out where these extensions exist.
     unsafe {
-        match (panels, tokens) {
-            (&[p], &[a]) => dot_tile::<F, 1, 1>([p], [a], tile),
-            (&[p], &[a, b]) => dot_tile::<F, 1, 2>([p], [a, b], tile),
-            (&[p], &[a, b, c]) => dot_tile::<F, 1, 3>([p], [a, b, c], tile),
-            (&[p], &[a, b, c, d]) => dot_tile::<F, 1, 4>([p], [a, b, c, d], tile),
-            (&[p, q], &[a]) => dot_tile::<F, 2, 1>([p, q], [a], tile),
-            (&[p, q], &[a, b]) => dot_tile::<F, 2, 2>([p, q], [a, b], tile),
-            (&[p, q], &[a, b, c]) => dot_tile::<F, 2, 3>([p, q], [a, b, c], tile),
-            (&[p, q], &[a, b, c, d]) => dot_tile::<F, 2, 4>([p, q], [a, b, c, d], tile),
-            _ => unreachable!("a tile has 1 to 2 groups and 1 to 4 tokens"),
+        match *vectors {
+            [a] => single_vnni::<P, F, 1>(rows, [a], sums, ahead),
+            [a, b] => single_vnni::<P, F, 2>(rows, [a, b], sums, ahead),
+            _ => unreachable!("a token has 1 or 2 planes"),
         }
     }
 }
 
-#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn dot_tile<F: Form, const G: usize, const T: usize>(
-    panels: [&[PanelBlock]; G],
-    tokens: [&[ActivationBlock]; T],
-    tile: &mut Tile,
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn single_vnni<P: Packed, F: Form, const T: usize>(
+    rows: &RowGroup<'_>,
+    vectors: [&[ActivationBlock]; T],
+    sums: &mut [[f32; GROUP_ROWS]],
+    ahead: &[u8],
 ) {
-    let n_blocks = panels[0].len();
-    assert!(panels.iter().all(|p| p.len() == n_blocks) && tokens.iter().all(|a| a.len() == n_blocks));
-    let mut sums = [[_mm256_setzero_ps(); T]; G];
-    for g in 0..G {
-        for t in 0..T {
-            sums[g][t] = load_ps(&tile[g][t]);
-        }
-    }
-    for i in 0..n_blocks {
-        let mut w = [&PanelBlock::ZERO; G];
-        for g in 0..G {
-            // SAFETY: every panel has n_blocks elements.
-            w[g] = unsafe { panels[g].get_unchecked(i) };
-        }
-        let mut a = [&ActivationBlock::ZERO; T];
-        for t in 0..T {
-            // SAFETY: every token has n_blocks elements.
-            a[t] = unsafe { tokens[t].get_unchecked(i) };
-        }
-        let products = products::<F, G, T>(&w, &a);
-        for g in 0..G {
-            for t in 0..T {
-                sums[g][t] = add_block::<F>(sums[g][t], products[g][t], w[g], a[t]);
-            }
-        }
-    }
-    for g in 0..G {
-        for t in 0..T {
-            // SAFETY: the innermost array is eight floats.
-            unsafe { _mm256_storeu_ps(tile[g][t].as_mut_ptr(), sums[g][t]) };
-        }
-    }
+    // SAFETY: this function enables these extensions.
+    unsafe { packed::single_rows::<P, F, Vnni, T>(rows, vectors, sums, ahead) }
 }
 
-/// The exact integer sums of a block, `[group][token]`. Signed weights are shifted by 128 to be unsigned.
+/// The exact integer sums of a block, per token. Signed weights are shifted by 128 to be unsigned.
 #[inline]
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn products<F: Form, const G: usize, const T: usize>(
-    w: &[&PanelBlock; G],
-    a: &[&ActivationBlock; T],
-) -> [[__m256i; T]; G] {
+fn products<F: Form, const T: usize>(w: &PanelBlock, a: &[&ActivationBlock; T]) -> [__m256i; T] {
+    let zero = [_mm256_setzero_si256(); T];
     let offset = if F::SIGNED { 128 } else { F::OFFSET };
-    let mut sums = [[_mm256_setzero_si256(); T]; G];
-    for g in 0..G {
+    let mut sums = zero;
+    for t in 0..T {
+        sums[t] = offset_term::<F>(offset, w, a[t]);
+    }
+    // Few sums are few chains of additions that wait for each other; two halves of a block make twice as
+    // many.
+    for half in 0..2 {
+        let halves = half_products::<F, T>(w, a, half);
+        let scale = half_scale(w, half);
         for t in 0..T {
-            sums[g][t] = offset_term::<F>(offset, w[g], a[t]);
+            let scaled = if F::HALF_SCALES { _mm256_mullo_epi32(halves[t], scale) } else { halves[t] };
+            sums[t] = _mm256_add_epi32(sums[t], scaled);
         }
     }
-    if F::HALF_SCALES {
-        for half in 0..2 {
-            let halves = quads::<F, G, T>(w, a, 4 * half, 4, [[_mm256_setzero_si256(); T]; G]);
-            for g in 0..G {
-                let scale = half_scale(w[g], half);
-                for t in 0..T {
-                    sums[g][t] = _mm256_add_epi32(sums[g][t], _mm256_mullo_epi32(halves[g][t], scale));
-                }
-            }
-        }
-        return sums;
-    }
-    quads::<F, G, T>(w, a, 0, 8, sums)
+    sums
 }
 
 #[inline]
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn quads<F: Form, const G: usize, const T: usize>(
-    w: &[&PanelBlock; G],
+fn half_products<F: Form, const T: usize>(
+    w: &PanelBlock,
     a: &[&ActivationBlock; T],
-    first: usize,
-    n: usize,
-    mut sums: [[__m256i; T]; G],
-) -> [[__m256i; T]; G] {
-    for k in first..first + n {
-        for g in 0..G {
-            let quants = load_quants(w[g], k);
-            let quants = if F::SIGNED { _mm256_xor_si256(quants, _mm256_set1_epi8(-128)) } else { quants };
-            for t in 0..T {
-                sums[g][t] = _mm256_dpbusd_epi32(sums[g][t], quants, activation_quad(a[t], k));
-            }
+    half: usize,
+) -> [__m256i; T] {
+    let mut sums = [_mm256_setzero_si256(); T];
+    for k in 4 * half..4 * half + 4 {
+        let quants = load_quants(w, k);
+        let quants = if F::SIGNED { _mm256_xor_si256(quants, _mm256_set1_epi8(-128)) } else { quants };
+        for t in 0..T {
+            sums[t] = _mm256_dpbusd_epi32(sums[t], quants, activation_quad(a[t], k));
         }
     }
     sums

@@ -5,8 +5,8 @@ use super::error::{MatmulError, check_len};
 use super::panel::{ActivationBlock, BLOCK};
 use crate::threads::{Stripes, ThreadPool};
 
-/// The quantised form of activations `[n_in, n_tokens]`, made once per source and shared by all weights that it meets. Keeps its memory
-/// for the next use.
+/// The quantised form of activations `[n_in, n_tokens]`, made once per source and shared by all weights that
+/// it meets. Keeps its memory for the next use.
 #[derive(Default)]
 pub struct Activations {
     /// `[n_in / 32, n_planes, n_tokens]`.
@@ -22,7 +22,8 @@ impl Activations {
         Activations::default()
     }
 
-    /// Replaces the contents by the quantised form of `x: [n_in, n_tokens] f32` in one plane: eight bits per element.
+    /// Replaces the contents by the quantised form of `x: [n_in, n_tokens] f32` in one plane: eight bits per
+    /// element.
     ///
     /// # Errors
     /// `n_in` is no multiple of 32, or `x` has another length.
@@ -37,8 +38,8 @@ impl Activations {
         self.fill(pool, x, n_in, n_tokens, 1, &|x, blocks| (kernels.quantise)(x, blocks))
     }
 
-    /// Replaces the contents by the quantised form of `x: [n_in, n_tokens] f32` in two planes, the second being what the first leaves
-    /// of `x`: sixteen bits per element.
+    /// Replaces the contents by the quantised form of `x: [n_in, n_tokens] f32` in two planes, the second
+    /// being what the first leaves of `x`: sixteen bits per element.
     ///
     /// # Errors
     /// `n_in` is no multiple of 32, or `x` has another length.
@@ -103,7 +104,8 @@ impl Activations {
         self.n_tokens
     }
 
-    /// Planes per token: a divisor of [`TILE_TOKENS`](super::panel::TILE_TOKENS), so that tiles hold whole tokens.
+    /// Planes per token: a divisor of [`TILE_TOKENS`](super::panel::TILE_TOKENS), so that tiles hold whole
+    /// tokens.
     pub(super) fn n_planes(&self) -> usize {
         self.n_planes
     }

@@ -13,9 +13,16 @@ pub(in crate::vec_ops) const SUPER_BLOCKS: usize = 8;
 pub(in crate::vec_ops) const TILE_GROUPS: usize = 2;
 
 /// Most tokens in one call of a small kernel.
-pub(in crate::vec_ops) const TILE_TOKENS: usize = 4;
+pub(in crate::vec_ops) const TILE_TOKENS: usize = 8;
 
-/// One block of 32 elements of eight rows. Which of the fields beside `quants` and `scale` are used is a matter of the [`Form`].
+/// Most tokens in one call of a kernel of floats.
+pub(in crate::vec_ops) const FLOAT_TOKENS: usize = 4;
+
+/// Most planes of a token.
+pub(in crate::vec_ops) const MAX_PLANES: usize = 2;
+
+/// One block of 32 elements of eight rows. Which of the fields beside `quants` and `scale` are used is a
+/// matter of the [`Form`].
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(in crate::vec_ops) struct PanelBlock {
@@ -59,7 +66,8 @@ impl ActivationBlock {
     pub(in crate::vec_ops) const ZERO: ActivationBlock =
         ActivationBlock { quants: [0; BLOCK], scale: 0.0, scaled_sum: 0.0, half_sums: [0; 2] };
 
-    /// What this block leaves of the activations it was made from, in unfused operations that every instruction set has.
+    /// What this block leaves of the activations it was made from, in unfused operations that every
+    /// instruction set has.
     pub(in crate::vec_ops) fn rest_of(&self, x: &[f32; BLOCK]) -> [f32; BLOCK] {
         std::array::from_fn(|i| x[i] - f32::from(self.quants[i]) * self.scale)
     }
@@ -71,22 +79,25 @@ pub(in crate::vec_ops) type RowGroup<'a> = [&'a [u8]; GROUP_ROWS];
 /// Accumulators `[group][token][row]`.
 pub(in crate::vec_ops) type Tile = [[[f32; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
 
-/// Unpacks blocks of eight rows, from block `first` on, as many as the panel holds. Types with super-blocks get whole ones only. On the
-/// way, the bytes in `ahead` are asked for, because they will be read soon.
+/// Unpacks blocks of eight rows, from block `first` on, as many as the panel holds. Types with super-blocks
+/// get whole ones only. On the way, the bytes in `ahead` are asked for, because they will be read soon.
 pub(in crate::vec_ops) type Unpack =
     fn(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], ahead: &[u8]);
 
-/// Adds the products of 1 to [`TILE_GROUPS`] panels and 1 to [`TILE_TOKENS`] tokens, all of one length, to the tile.
+/// Adds the products of 1 to [`TILE_GROUPS`] panels and 1 to [`TILE_TOKENS`] tokens, all of one length, to
+/// the tile.
 pub(in crate::vec_ops) type Dot =
     fn(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile);
 
-/// Adds the products of eight rows and one token to the sums; the bytes in `ahead` are asked for on the way.
+/// Adds the products of eight rows and 1 to [`MAX_PLANES`] vectors to the sums `[vector][row]`; the bytes in
+/// `ahead` are asked for on the way.
 pub(in crate::vec_ops) type Single =
-    fn(rows: &RowGroup<'_>, token: &[ActivationBlock], sums: &mut [f32; GROUP_ROWS], ahead: &[u8]);
+    fn(rows: &RowGroup<'_>, vectors: &[&[ActivationBlock]], sums: &mut [[f32; GROUP_ROWS]], ahead: &[u8]);
 
-/// Writes the products of eight rows of floats and 1 to [`TILE_TOKENS`] tokens `[n_in] f32` to `[token][row]`.
+/// Writes the products of eight rows of floats and 1 to [`FLOAT_TOKENS`] tokens `[n_in] f32` to
+/// `[token][row]`.
 pub(in crate::vec_ops) type FloatDot =
-    fn(rows: &RowGroup<'_>, tokens: &[&[f32]], out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS]);
+    fn(rows: &RowGroup<'_>, tokens: &[&[f32]], out: &mut [[f32; GROUP_ROWS]; FLOAT_TOKENS]);
 
 /// Quantises one token's activations.
 pub(in crate::vec_ops) type Quantise = fn(x: &[f32], blocks: &mut [ActivationBlock]);

@@ -3,7 +3,7 @@
 use super::driver::{Input, Job};
 use super::error::{MatmulError, check_len};
 use super::panel::{
-    ActivationBlock, BLOCK, Dot, FloatDot, GROUP_ROWS, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
+    BLOCK, FLOAT_TOKENS, FloatDot, GROUP_ROWS, MAX_PLANES, PanelBlock, RowGroup, SUPER_BLOCKS, Single,
     TILE_GROUPS, TILE_TOKENS, Tile,
 };
 use super::{Activations, Kernel, QuantKernel, Table, needs_quantised};
@@ -13,10 +13,12 @@ use crate::threads::{Stripe, Stripes};
 /// Rows that a small kernel takes at once.
 const TILE_ROWS: usize = GROUP_ROWS * TILE_GROUPS;
 
-/// Rows of a share when there are many vectors: their panels stay in the second-level cache.
-const PANEL_ROWS: usize = 2 * TILE_ROWS;
+/// Bytes of panels in a share when there are many vectors, which walk past all of them: they stay in the
+/// second-level cache.
+const PANEL_BYTES: usize = 384 << 10;
 
-/// Bytes of weights in a share when there are few vectors: much more than what is asked for beyond its end, which is wasted.
+/// Bytes of weights in a share when there are few vectors: much more than what is asked for beyond its end,
+/// which is wasted.
 const STREAM_BYTES: usize = 128 << 10;
 
 /// How a product is computed: kernel and activations fit each other.
@@ -61,7 +63,7 @@ impl<'a> Product<'a> {
             Plan::Float(..) => 1,
             Plan::Quantised(_, x) => x.n_planes(),
         };
-        let grain = share_rows(n_out, row_bytes, n_tokens * n_planes, n_workers);
+        let grain = share_rows(n_in, n_out, row_bytes, n_tokens * n_planes, n_workers);
         Ok(Product {
             plan,
             weight: bytes,
@@ -101,32 +103,32 @@ impl<'a> Product<'a> {
 
     /// Rows of floats: eight rows at a time meet all tokens.
     fn floats(&self, dot: FloatDot, x: &[f32], stripe: &mut Stripe<'_, f32>) {
-        for first_token in (0..self.n_tokens).step_by(TILE_TOKENS) {
-            let n = TILE_TOKENS.min(self.n_tokens - first_token);
-            let tokens = pick(n, |i| &x[(first_token + i) * self.n_in..(first_token + i + 1) * self.n_in]);
+        for first_token in (0..self.n_tokens).step_by(FLOAT_TOKENS) {
+            let n = FLOAT_TOKENS.min(self.n_tokens - first_token);
+            let tokens: [_; FLOAT_TOKENS] =
+                pick(n, |i| &x[(first_token + i) * self.n_in..(first_token + i + 1) * self.n_in]);
             for row in stripe.range().step_by(GROUP_ROWS) {
-                let mut tile = [[0.0; GROUP_ROWS]; TILE_TOKENS];
+                let mut tile = [[0.0; GROUP_ROWS]; FLOAT_TOKENS];
                 dot(&self.rows(row), &tokens[..n], &mut tile);
                 self.store(stripe, row, first_token, &tile[..n]);
             }
         }
     }
 
-    /// One token, with a kernel that needs no panels.
+    /// One token, with a kernel that needs no panels and meets all planes with weights it unpacks once.
     fn single(&self, single: Single, x: &Activations, stripe: &mut Stripe<'_, f32>) {
         let n_blocks = self.n_in / BLOCK;
+        let vectors: [_; MAX_PLANES] = pick(self.n_planes, |plane| x.vector(plane, 0, n_blocks));
         for row in stripe.range().step_by(GROUP_ROWS) {
-            let mut sums = [[0.0; GROUP_ROWS]; TILE_TOKENS];
-            let mut ahead = self.ahead(row + GROUP_ROWS);
-            for (plane, sums) in sums.iter_mut().enumerate().take(self.n_planes) {
-                single(&self.rows(row), x.vector(plane, 0, n_blocks), sums, ahead);
-                ahead = &[];
-            }
-            self.store(stripe, row, 0, &sums[..self.n_planes]);
+            let mut sums = [[0.0; GROUP_ROWS]; MAX_PLANES];
+            let sums = &mut sums[..self.n_planes];
+            single(&self.rows(row), &vectors[..self.n_planes], sums, self.ahead(row + GROUP_ROWS));
+            self.store(stripe, row, 0, sums);
         }
     }
 
-    /// Few tokens: rows are unpacked a super-block at a time and used at once, so weights are read once and panels stay near.
+    /// Few tokens: rows are unpacked a super-block at a time and used at once, so weights are read once and
+    /// panels stay near.
     fn stream(
         &self,
         kernel: QuantKernel,
@@ -148,7 +150,7 @@ impl<'a> Product<'a> {
                     let ahead = self.ahead(row + TILE_ROWS + GROUP_ROWS);
                     (kernel.unpack)(&groups[1], first, &mut panel1[..n], ahead);
                 }
-                let vectors = pick(n_vectors, |vector| x.vector(vector, first, n));
+                let vectors: [_; TILE_TOKENS] = pick(n_vectors, |vector| x.vector(vector, first, n));
                 (kernel.dot)(&[&panel0[..n], &panel1[..n]][..n_groups], &vectors[..n_vectors], &mut tile);
             }
             for (group, lanes) in tile.iter().enumerate().take(n_groups) {
@@ -174,11 +176,13 @@ impl<'a> Product<'a> {
         }
         for first_vector in (0..self.n_vectors()).step_by(TILE_TOKENS) {
             let n = TILE_TOKENS.min(self.n_vectors() - first_vector);
-            let vectors = pick(n, |i| x.vector(first_vector + i, 0, n_blocks));
+            let vectors: [_; TILE_TOKENS] = pick(n, |i| x.vector(first_vector + i, 0, n_blocks));
             for row in rows.clone().step_by(TILE_ROWS) {
                 let n_groups = (rows.end - row).div_ceil(GROUP_ROWS).min(TILE_GROUPS);
                 let panel = &panels[(row - rows.start) / GROUP_ROWS * n_blocks..][..n_groups * n_blocks];
-                let tile = tile_of(kernel.dot, panel, n_blocks, &vectors[..n]);
+                let (first, second) = panel.split_at(n_blocks);
+                let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
+                (kernel.dot)(&[first, second][..n_groups], &vectors[..n], &mut tile);
                 for (group, lanes) in tile.iter().enumerate().take(n_groups) {
                     self.store(stripe, row + group * GROUP_ROWS, first_vector, &lanes[..n]);
                 }
@@ -199,8 +203,8 @@ impl<'a> Product<'a> {
         &self.weight[self.weight.len().min(row * self.row_bytes)..]
     }
 
-    /// Writes the sums `[vector][row]` of eight rows from `row` on, as far as they belong to the stripe: a token's planes in order, then
-    /// the bias. Vectors start and end with whole tokens.
+    /// Writes the sums `[vector][row]` of eight rows from `row` on, as far as they belong to the stripe: a
+    /// token's planes in order, then the bias. Vectors start and end with whole tokens.
     fn store(
         &self,
         stripe: &mut Stripe<'_, f32>,
@@ -210,14 +214,17 @@ impl<'a> Product<'a> {
     ) {
         let range = stripe.range();
         let n = GROUP_ROWS.min(range.end - row);
-        let add = |out: &mut [f32], more: &[f32]| out.iter_mut().zip(more).for_each(|(y, x)| *y += x);
+        let bias: Option<[f32; GROUP_ROWS]> =
+            self.bias.map(|bias| std::array::from_fn(|i| bias[(row + i).min(self.n_out - 1)]));
         for (token, planes) in sums.chunks_exact(self.n_planes).enumerate() {
-            let token = first_vector / self.n_planes + token;
-            let out = &mut stripe.row_mut(token)[row - range.start..][..n];
-            out.copy_from_slice(&planes[0][..n]);
-            planes[1..].iter().for_each(|plane| add(out, plane));
-            if let Some(bias) = self.bias {
-                add(out, &bias[row..]);
+            let mut lanes = planes[0];
+            for more in planes[1..].iter().chain(&bias) {
+                lanes.iter_mut().zip(more).for_each(|(y, x)| *y += x);
+            }
+            let out = &mut stripe.row_mut(first_vector / self.n_planes + token)[row - range.start..];
+            match out.first_chunk_mut() {
+                Some(out) => *out = lanes,
+                None => out.copy_from_slice(&lanes[..n]),
             }
         }
     }
@@ -250,22 +257,16 @@ fn plan<'a>(
 }
 
 /// Rows per share: few enough that every worker gets several, many enough that claiming costs nothing.
-fn share_rows(n_out: usize, row_bytes: usize, n_vectors: usize, n_workers: usize) -> usize {
-    let wanted = if n_vectors > TILE_TOKENS { PANEL_ROWS } else { STREAM_BYTES.div_ceil(row_bytes.max(1)) };
+fn share_rows(n_in: usize, n_out: usize, row_bytes: usize, n_vectors: usize, n_workers: usize) -> usize {
+    let wanted = if n_vectors > TILE_TOKENS {
+        PANEL_BYTES * GROUP_ROWS / (n_in.div_ceil(BLOCK) * size_of::<PanelBlock>())
+    } else {
+        STREAM_BYTES.div_ceil(row_bytes)
+    };
     wanted.min(n_out / (4 * n_workers)).next_multiple_of(TILE_ROWS).max(TILE_ROWS)
 }
 
 /// `[get(0), .., get(n - 1)]`, the rest filled with the first.
-fn pick<'a, T>(n: usize, get: impl Fn(usize) -> &'a [T]) -> [&'a [T]; TILE_TOKENS] {
+fn pick<'a, T, const N: usize>(n: usize, get: impl Fn(usize) -> &'a [T]) -> [&'a [T]; N] {
     std::array::from_fn(|i| get(if i < n { i } else { 0 }))
-}
-
-/// The sums of one tile from zero: `panel` holds one or two groups of `n_blocks`.
-fn tile_of(dot: Dot, panel: &[PanelBlock], n_blocks: usize, vectors: &[&[ActivationBlock]]) -> Tile {
-    let mut tile: Tile = [[[0.0; GROUP_ROWS]; TILE_TOKENS]; TILE_GROUPS];
-    match panel.split_at_checked(n_blocks) {
-        Some((first, second)) if second.len() == n_blocks => dot(&[first, second], vectors, &mut tile),
-        _ => dot(&[panel], vectors, &mut tile),
-    }
-    tile
 }

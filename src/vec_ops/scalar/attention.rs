@@ -4,8 +4,8 @@ use super::elementwise::add_lanes;
 use super::exp::exp;
 use crate::vec_ops::attention::{PageScores, RunningSoftmax};
 
-/// `c[r][j] += Σ_k a[r][k] * b[k][j]`, every sum in the order of k. `a` has rows `a_stride` apart, `b` is `[n, n_k]`
-/// and `c` `[n, n_rows]`, `n` a multiple of 8.
+/// `c[r][j] += Σ_k a[r][k] * b[k][j]`, every sum in the order of k. `a` has rows `a_stride` apart, `b` is
+/// `[n, n_k]` and `c` `[n, n_rows]`, `n` a multiple of 8.
 pub(in crate::vec_ops) fn accumulate(a: &[f32], a_stride: usize, b: &[f32], n: usize, c: &mut [f32]) {
     for (row, c) in c.chunks_exact_mut(n).enumerate() {
         let a = &a[row * a_stride..];
@@ -17,8 +17,8 @@ pub(in crate::vec_ops) fn accumulate(a: &[f32], a_stride: usize, b: &[f32], n: u
     }
 }
 
-/// Turns the scores of the lanes `keys` into weights relative to the running maximum, those of all other lanes into
-/// 0, and returns the factor for what was accumulated before.
+/// Turns the scores of the lanes `keys` into weights relative to the running maximum, those of all other
+/// lanes into 0, and returns the factor for what was accumulated before.
 pub(in crate::vec_ops) fn update_softmax(scores: PageScores<'_>, state: &mut RunningSoftmax) -> f32 {
     let PageScores { lanes, keys, scale } = scores;
     let mut max = state.max;

@@ -73,7 +73,7 @@ fn q4_1(b: &BlockQ4_1, y: &mut [f32]) {
 }
 
 /// The fifth bit of element `i`, in place above a nibble.
-fn fifth_bit(qh: [u8; 4], i: usize) -> u8 {
+pub(super) fn fifth_bit(qh: [u8; 4], i: usize) -> u8 {
     ((u32::from_le_bytes(qh) >> i) as u8 & 1) << 4
 }
 

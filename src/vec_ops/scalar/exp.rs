@@ -12,8 +12,8 @@ pub(in crate::vec_ops) const LN2_LOW: f32 = -2.121_944_4e-4;
 pub(in crate::vec_ops) const POLYNOMIAL: [f32; 6] =
     [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_65, 0.5];
 
-/// `e^x` to about 2 ulp: `2^n * e^r` with `n` the integer nearest to `x / ln 2`. `exp(0) = 1`, `exp(-inf) = 0`; NaN
-/// stays NaN.
+/// `e^x` to about 2 ulp: `2^n * e^r` with `n` the integer nearest to `x / ln 2`. `exp(0) = 1`, `exp(-inf) =
+/// 0`; NaN stays NaN.
 #[inline]
 pub(in crate::vec_ops) fn exp(x: f32) -> f32 {
     // `clamp` lets NaN through.

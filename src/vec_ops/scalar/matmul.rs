@@ -2,13 +2,25 @@
 
 use half::{bf16, f16};
 
+use super::elementwise::add_lanes;
 use super::matmul_unpack as unpack;
 use crate::vec_ops::Isa;
 use crate::vec_ops::matmul::panel::{
-    ActivationBlock, BLOCK, CentredFiveBit, CentredNibble, Dot, FiveBit, Form, GROUP_ROWS, Mins, Nibble,
-    PanelBlock, RowGroup, SignedByte, SixBit, TILE_TOKENS, ThreeBit, Tile, TinyFloat, TwoBit, Unpack,
+    ActivationBlock, BLOCK, CentredFiveBit, CentredNibble, FLOAT_TOKENS, FiveBit, Form, GROUP_ROWS, Mins,
+    Nibble, PanelBlock, RowGroup, SignedByte, SixBit, ThreeBit, Tile, TinyFloat, TwoBit,
 };
 use crate::vec_ops::matmul::{QuantKernel, Table};
+
+/// Both halves of a type's matmul; nothing is asked for ahead.
+macro_rules! kernel {
+    ($unpack:path, $form:ty) => {
+        QuantKernel {
+            unpack: |rows, first, panel, _| $unpack(rows, first, panel),
+            dot: dot::<$form>,
+            single: None,
+        }
+    };
+}
 
 pub(in crate::vec_ops) static TABLE: Table = Table {
     isa: Isa::Scalar,
@@ -16,24 +28,20 @@ pub(in crate::vec_ops) static TABLE: Table = Table {
     f32: |rows, tokens, out| float_dot(rows, tokens, out, f32::from_le_bytes),
     f16: |rows, tokens, out| float_dot(rows, tokens, out, |b| f16::from_le_bytes(b).to_f32()),
     bf16: |rows, tokens, out| float_dot(rows, tokens, out, |b| bf16::from_le_bytes(b).to_f32()),
-    q4_0: kernel(unpack::q4_0, dot::<CentredNibble>),
-    q4_1: kernel(unpack::q4_1, dot::<Nibble>),
-    q5_0: kernel(unpack::q5_0, dot::<CentredFiveBit>),
-    q5_1: kernel(unpack::q5_1, dot::<FiveBit>),
-    q8_0: kernel(unpack::q8_0, dot::<SignedByte>),
-    q2_k: kernel(unpack::q2_k, dot::<TwoBit>),
-    q3_k: kernel(unpack::q3_k, dot::<ThreeBit>),
-    q4_k: kernel(unpack::q4_k, dot::<Nibble>),
-    q5_k: kernel(unpack::q5_k, dot::<FiveBit>),
-    q6_k: kernel(unpack::q6_k, dot::<SixBit>),
-    iq4_nl: kernel(unpack::iq4_nl, dot::<SignedByte>),
-    iq4_xs: kernel(unpack::iq4_xs, dot::<SignedByte>),
-    mxfp4: kernel(unpack::mxfp4, dot::<TinyFloat>),
+    q4_0: kernel!(unpack::q4_0, CentredNibble),
+    q4_1: kernel!(unpack::q4_1, Nibble),
+    q5_0: kernel!(unpack::q5_0, CentredFiveBit),
+    q5_1: kernel!(unpack::q5_1, FiveBit),
+    q8_0: kernel!(unpack::q8_0, SignedByte),
+    q2_k: kernel!(unpack::q2_k, TwoBit),
+    q3_k: kernel!(unpack::q3_k, ThreeBit),
+    q4_k: kernel!(unpack::q4_k, Nibble),
+    q5_k: kernel!(unpack::q5_k, FiveBit),
+    q6_k: kernel!(unpack::q6_k, SixBit),
+    iq4_nl: kernel!(unpack::iq4_nl, SignedByte),
+    iq4_xs: kernel!(unpack::iq4_xs, SignedByte),
+    mxfp4: kernel!(unpack::mxfp4, TinyFloat),
 };
-
-const fn kernel(unpack: Unpack, dot: Dot) -> QuantKernel {
-    QuantKernel { unpack, dot, single: None }
-}
 
 fn dot<F: Form>(panels: &[&[PanelBlock]], tokens: &[&[ActivationBlock]], tile: &mut Tile) {
     for (panel, sums) in panels.iter().zip(tile) {
@@ -110,7 +118,7 @@ fn quantise_block(x: &[f32; BLOCK]) -> ActivationBlock {
 fn float_dot<const BYTES: usize>(
     rows: &RowGroup<'_>,
     tokens: &[&[f32]],
-    out: &mut [[f32; GROUP_ROWS]; TILE_TOKENS],
+    out: &mut [[f32; GROUP_ROWS]; FLOAT_TOKENS],
     decode: impl Fn([u8; BYTES]) -> f32,
 ) {
     for (x, sums) in tokens.iter().zip(out) {
@@ -126,9 +134,4 @@ fn float_dot<const BYTES: usize>(
             *sum = add_lanes(lanes);
         }
     }
-}
-
-/// The one order in which eight partial sums are added.
-fn add_lanes(a: [f32; 8]) -> f32 {
-    ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]))
 }

@@ -1,5 +1,6 @@
 //! Weight blocks to panels: what each type's 32 elements are as stored integers and scales.
 
+use super::dequant::fifth_bit;
 use crate::tensor::{
     Block, BlockIQ4NL, BlockIQ4XS, BlockMXFP4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
     BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, IQ4_VALUES, MXFP4_VALUES, unpack_scales_and_mins,
@@ -48,11 +49,7 @@ fn nibbles(qs: &[u8], value: impl Fn(u8, usize) -> u8) -> [u8; BLOCK] {
     })
 }
 
-fn fifth_bit(qh: [u8; 4], i: usize) -> u8 {
-    ((u32::from_le_bytes(qh) >> i) as u8 & 1) << 4
-}
-
-pub(super) fn q4_0(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q4_0(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ4_0, _| RowBlock {
         quants: nibbles(&b.qs, |q, _| q),
         scale: b.d.to_f32(),
@@ -60,7 +57,7 @@ pub(super) fn q4_0(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     });
 }
 
-pub(super) fn q4_1(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q4_1(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ4_1, _| RowBlock {
         quants: nibbles(&b.qs, |q, _| q),
         scale: b.d.to_f32(),
@@ -69,7 +66,7 @@ pub(super) fn q4_1(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     });
 }
 
-pub(super) fn q5_0(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q5_0(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ5_0, _| RowBlock {
         quants: nibbles(&b.qs, |q, i| q | fifth_bit(b.qh, i)),
         scale: b.d.to_f32(),
@@ -77,7 +74,7 @@ pub(super) fn q5_0(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     });
 }
 
-pub(super) fn q5_1(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q5_1(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ5_1, _| RowBlock {
         quants: nibbles(&b.qs, |q, i| q | fifth_bit(b.qh, i)),
         scale: b.d.to_f32(),
@@ -86,7 +83,7 @@ pub(super) fn q5_1(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     });
 }
 
-pub(super) fn q8_0(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q8_0(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ8_0, _| RowBlock {
         quants: b.qs.map(|q| q as u8),
         scale: b.d.to_f32(),
@@ -94,7 +91,7 @@ pub(super) fn q8_0(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     });
 }
 
-pub(super) fn iq4_nl(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn iq4_nl(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockIQ4NL, _| RowBlock {
         quants: nibbles(&b.qs, |q, _| IQ4_VALUES[usize::from(q)] as u8),
         scale: b.d.to_f32(),
@@ -102,7 +99,7 @@ pub(super) fn iq4_nl(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]
     });
 }
 
-pub(super) fn mxfp4(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn mxfp4(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     let offset = TinyFloat::OFFSET as i8;
     unpack(rows, first, panel, |b: &BlockMXFP4, _| RowBlock {
         quants: nibbles(&b.qs, |q, _| (MXFP4_VALUES[usize::from(q)] + offset) as u8),
@@ -116,7 +113,7 @@ fn pairs_of_bits(bytes: &[u8], part: usize, i: usize) -> u8 {
     (bytes[part / 4 * BLOCK + i] >> (part % 4 * 2)) & 0x03
 }
 
-pub(super) fn q2_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q2_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ2K, part| {
         let packed = [b.scales[2 * part], b.scales[2 * part + 1]];
         RowBlock {
@@ -129,7 +126,7 @@ pub(super) fn q2_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     });
 }
 
-pub(super) fn q3_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q3_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ3K, part| {
         let scales = b.unpack_scales();
         RowBlock {
@@ -148,7 +145,7 @@ fn quarter_nibble(qs: &[u8], part: usize, i: usize) -> u8 {
     (qs[part / 2 * BLOCK + i] >> (part % 2 * 4)) & 0x0f
 }
 
-pub(super) fn q4_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q4_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ4K, part| {
         let (scales, mins) = unpack_scales_and_mins(&b.scales);
         RowBlock {
@@ -160,7 +157,7 @@ pub(super) fn q4_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     });
 }
 
-pub(super) fn q5_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q5_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ5K, part| {
         let (scales, mins) = unpack_scales_and_mins(&b.scales);
         RowBlock {
@@ -172,7 +169,7 @@ pub(super) fn q5_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     });
 }
 
-pub(super) fn q6_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn q6_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockQ6K, part| RowBlock {
         quants: std::array::from_fn(|i| {
             let byte = b.ql[part / 4 * 64 + part % 2 * BLOCK + i];
@@ -185,7 +182,7 @@ pub(super) fn q6_k(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], 
     });
 }
 
-pub(super) fn iq4_xs(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock], _ahead: &[u8]) {
+pub(super) fn iq4_xs(rows: &RowGroup<'_>, first: usize, panel: &mut [PanelBlock]) {
     unpack(rows, first, panel, |b: &BlockIQ4XS, part| RowBlock {
         quants: nibbles(&b.qs[part * 16..][..16], |q, _| IQ4_VALUES[usize::from(q)] as u8),
         scale: b.d.to_f32() * f32::from(b.unpack_scales()[part]),

@@ -1,6 +1,7 @@
 //! Rotation of the pairs of one head.
 
-/// Rotates the pairs `(i, i + n / 2)` of `x` `[n]` by the angles whose cosines and sines are given, `[n / 2]` each.
+/// Rotates the pairs `(i, i + n / 2)` of `x` `[n]` by the angles whose cosines and sines are given, `[n / 2]`
+/// each.
 pub(in crate::vec_ops) fn rope_halves(x: &mut [f32], cos: &[f32], sin: &[f32]) {
     let (low, high) = x.split_at_mut(cos.len());
     for (((a, b), c), s) in low.iter_mut().zip(high).zip(cos).zip(sin) {
