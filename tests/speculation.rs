@@ -297,9 +297,9 @@ fn real_model(file: &str) {
     for text in [EDIT, PROSE] {
         let prompt = encode(&engine, text);
         for sampling in [SamplerOptions::greedy(), seeded(1)] {
-            let (plain, _) = generate(&mut context, None, &prompt, &sampling, &at_most(100));
+            let (plain, _) = generate(&mut context, None, &prompt, &sampling, &at_most(40));
             for draft in [Draft::ngram(8), model_draft(&engine, 4)] {
-                let (drafted, _) = generate(&mut context, Some(draft), &prompt, &sampling, &at_most(100));
+                let (drafted, _) = generate(&mut context, Some(draft), &prompt, &sampling, &at_most(40));
                 assert_eq!(drafted, plain);
             }
         }
