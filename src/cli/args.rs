@@ -181,12 +181,13 @@ pub(super) struct SamplingArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Drafts")]
 pub(super) struct DraftArgs {
-    /// Guess the next tokens and check them together, which may be faster and gives the same answer: `ngram` guesses what
-    /// followed the same words before, a MODEL is a smaller one with the same vocabulary
+    /// Guess the next tokens and check them together, which may be faster and gives the same answer: `ngram`
+    /// guesses what followed the same words before, a MODEL is a smaller one with the same vocabulary
     #[arg(long, value_name = "ngram|MODEL")]
     pub(super) draft: Option<OsString>,
     /// Tokens to guess at once, at most
-    #[arg(long, value_name = "N", requires = "draft", default_value_t = DEFAULT_DRAFT_MAX as u64, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", requires = "draft", default_value_t = DEFAULT_DRAFT_MAX as u64)]
+    #[arg(allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=MAX_DRAFT))]
     pub(super) draft_max: u64,
 }

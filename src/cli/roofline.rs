@@ -7,7 +7,8 @@ use crate::engine::{Cost, Engine, Limits};
 
 pub(super) const MD_HEAD: &str = " weights+KV read GB/s | int8 GMAC/s |";
 pub(super) const MD_RULE: &str = " ---: | ---: |";
-pub(super) const CSV_HEAD: &str = ",read_bytes_per_token,macs_per_token,read_share,int8_share,read_bytes_per_second_max,int8_macs_per_second_max";
+pub(super) const CSV_HEAD: &str = ",read_bytes_per_token,macs_per_token,read_share,int8_share,\
+    read_bytes_per_second_max,int8_macs_per_second_max";
 
 /// Measures the machine's limits, which a device has no part in.
 pub(super) fn measure(engine: &Engine) -> Result<Limits, CliError> {

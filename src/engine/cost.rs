@@ -6,11 +6,13 @@ use crate::graph::{Graph, GraphType, Liveness, Node, Op};
 /// Bytes read and multiply-adds of one or more steps.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Cost {
-    /// Bytes of weights: each weight that a node reads once per step, of a table only the rows that are picked.
+    /// Bytes of weights: each weight that a node reads once per step, of a table only the rows that are
+    /// picked.
     pub weights_bytes: u64,
     /// Bytes of keys and values that attention reads, once per step and sequence.
     pub kv_bytes: u64,
-    /// Multiply-adds of weights with activations. Those of attention are not among them, as they are no int8 products.
+    /// Multiply-adds of weights with activations. Those of attention are not among them, as they are no int8
+    /// products.
     pub macs: u64,
 }
 
@@ -94,7 +96,8 @@ mod tests {
         engine.context(&options).expect("it fits")
     }
 
-    /// Bytes of all tensors of the file, of the embedding table only one row unless it is the head too; elements of the matrices.
+    /// Bytes of all tensors of the file, of the embedding table only one row unless it is the head too;
+    /// elements of the matrices.
     fn in_file(context: &Context, is_tied: bool) -> (u64, u64) {
         let (mut bytes, mut elems) = (0, 0);
         for (name, tensor) in context.engine().gguf().tensors().expect("known types").iter() {

@@ -178,7 +178,8 @@ pub enum EngineError {
         /// Tokens of one chunk.
         expected: usize,
     },
-    /// A device takes part, whose results may depend on what is computed together, so drafts could change the answer.
+    /// A device takes part, whose results may depend on what is computed together, so drafts could change the
+    /// answer.
     #[error("draft: expected a model that runs on the CPU alone, got one with {backend}")]
     DraftOnDevice {
         /// The device's backend.

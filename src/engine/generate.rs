@@ -110,8 +110,8 @@ impl Session {
         Ok(Generated { ids, text, finish, timings })
     }
 
-    /// Guesses what follows the tokens of `turn`, after `n_right` of the `n_drafted` guesses before turned out right. Not more
-    /// than the answer may still hold after the next choice.
+    /// Guesses what follows the tokens of `turn`, after `n_right` of the `n_drafted` guesses before turned
+    /// out right. Not more than the answer may still hold after the next choice.
     fn guess(&mut self, turn: &Turn<'_>, n_drafted: usize, n_right: usize) -> Result<Vec<u32>, EngineError> {
         let Some(draft) = &mut self.draft else { return Ok(Vec::new()) };
         draft.learn(n_drafted, n_right);
@@ -143,8 +143,9 @@ struct Chosen {
 }
 
 impl Turn<'_> {
-    /// Chooses a token from each row of `logits`, `[n_vocab, 1 + n_guesses] f32`, for as long as it is the one that was guessed
-    /// and the next row therefore follows it. The sampler sees just what it sees without guesses.
+    /// Chooses a token from each row of `logits`, `[n_vocab, 1 + n_guesses] f32`, for as long as it is the
+    /// one that was guessed and the next row therefore follows it. The sampler sees just what it sees without
+    /// guesses.
     fn choose(&mut self, logits: Logits<'_>, guesses: &[u32]) -> Result<Chosen, EngineError> {
         let mut n_right = 0;
         if self.answer.n_left() == 0 {

@@ -26,7 +26,8 @@ pub struct Limits {
 }
 
 impl Engine {
-    /// Measures the machine's limits with this engine's threads and instruction set. `None` if there is not enough memory.
+    /// Measures the machine's limits with this engine's threads and instruction set. `None` if there is not
+    /// enough memory.
     pub fn measure_limits(&self) -> Option<Limits> {
         Some(Limits {
             read_bytes_per_second: read_bytes_per_second(self.pool())?,

@@ -23,8 +23,8 @@ impl Session {
     /// Has answers drafted from now on; they stay the same, bit for bit, and may come faster.
     ///
     /// # Errors
-    /// [`EngineError::DraftOnDevice`] if a device takes part, [`EngineError::DraftVocab`] if a model drafts whose tokens are
-    /// not those of `context`'s model.
+    /// [`EngineError::DraftOnDevice`] if a device takes part, [`EngineError::DraftVocab`] if a model drafts
+    /// whose tokens are not those of `context`'s model.
     pub fn set_draft(&mut self, context: &Context, draft: Draft) -> Result<(), EngineError> {
         draft.check(context)?;
         self.draft = Some(draft);
@@ -82,8 +82,8 @@ impl Session {
         self.compute(context, last, true, cancel)
     }
 
-    /// Computes `token` and, together with it, the guesses after it; returns the logits after each. Guesses that cannot be
-    /// computed are dropped, so that they never cause an error.
+    /// Computes `token` and, together with it, the guesses after it; returns the logits after each. Guesses
+    /// that cannot be computed are dropped, so that they never cause an error.
     pub(super) fn extend_drafted<'c>(
         &mut self,
         context: &'c mut Context,

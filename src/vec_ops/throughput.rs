@@ -1,4 +1,5 @@
-//! How fast an instruction set multiplies bytes: sums of products in registers, as many side by side as keep the units busy.
+//! How fast an instruction set multiplies bytes: sums of products in registers, as many side by side as keep
+//! the units busy.
 
 use super::{Isa, scalar};
 

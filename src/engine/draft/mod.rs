@@ -1,8 +1,8 @@
 //! Drafts: cheap guesses at the next tokens, which the model checks all at once.
 //!
-//! A step of one token reads every weight, and so does a step of nine. Drafted tokens are computed together with the token
-//! before them, and only those stay that the sampler chooses too, so an answer is the same with and without drafts: the
-//! logits of a token do not depend on what it is computed with.
+//! A step of one token reads every weight, and so does a step of nine. Drafted tokens are computed together
+//! with the token before them, and only those stay that the sampler chooses too, so an answer is the same
+//! with and without drafts: the logits of a token do not depend on what it is computed with.
 //!
 //! | file | where guesses come from |
 //! |---|---|
@@ -34,7 +34,8 @@ enum Source {
 }
 
 impl Draft {
-    /// Guesses what followed the same tokens earlier in the prompt or the answer, at most `n_max` tokens at once.
+    /// Guesses what followed the same tokens earlier in the prompt or the answer, at most `n_max` tokens at
+    /// once.
     pub fn ngram(n_max: usize) -> Draft {
         Draft { source: Source::Ngram, length: Length::new(n_max) }
     }
@@ -48,8 +49,8 @@ impl Draft {
     /// Whether this draft can be checked by the model of `target`.
     ///
     /// # Errors
-    /// [`EngineError::DraftOnDevice`] if a device computes part of `target`, whose results may depend on what is computed together;
-    /// [`EngineError::DraftVocab`] if a model drafts whose tokens are others.
+    /// [`EngineError::DraftOnDevice`] if a device computes part of `target`, whose results may depend on what
+    /// is computed together; [`EngineError::DraftVocab`] if a model drafts whose tokens are others.
     pub(super) fn check(&self, target: &Context) -> Result<(), EngineError> {
         if let Some(device) = target.engine().device() {
             return Err(EngineError::DraftOnDevice { backend: device.id() });
@@ -81,8 +82,8 @@ impl Draft {
     }
 }
 
-/// How many tokens to draft: more after success and fewer after failure, because wrong ones cost time. Powers of two, so
-/// that few graphs serve all steps.
+/// How many tokens to draft: more after success and fewer after failure, because wrong ones cost time. Powers
+/// of two, so that few graphs serve all steps.
 #[derive(Clone, Copy, Debug)]
 struct Length {
     now: usize,

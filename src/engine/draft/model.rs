@@ -43,8 +43,8 @@ impl ModelDraft {
         }
     }
 
-    /// At most `n_max` tokens that the model finds most probable after `tokens`, up to the first of which it is unsure. None if
-    /// the context is full.
+    /// At most `n_max` tokens that the model finds most probable after `tokens`, up to the first of which it
+    /// is unsure. None if the context is full.
     pub(super) fn continuation(
         &mut self,
         tokens: &[u32],

@@ -5,8 +5,9 @@ const MIN_MATCH: usize = 3;
 /// More equal tokens than this say nothing more.
 const MAX_MATCH: usize = 16;
 
-/// At most `n_max` tokens that followed the longest earlier occurrence of the last tokens of `tokens`, the latest of equally
-/// long ones; none if there is none. If the occurrence ends less than `n_max` tokens ago, its period is continued.
+/// At most `n_max` tokens that followed the longest earlier occurrence of the last tokens of `tokens`, the
+/// latest of equally long ones; none if there is none. If the occurrence ends less than `n_max` tokens ago,
+/// its period is continued.
 pub(super) fn continuation(tokens: &[u32], n_max: usize) -> Vec<u32> {
     let Some(start) = after_match(tokens) else { return Vec::new() };
     let period = tokens.len() - start;

@@ -23,7 +23,8 @@ fn run_avx2(n_rounds: u64) -> i32 {
     let mut sums = [_mm256_setzero_si256(); CHAINS];
     for _ in 0..n_rounds {
         for sum in &mut sums {
-            // SAFETY: no instruction at all; but the compiler must take it that the factor is another one, and multiply again.
+            // SAFETY: no instruction at all; but the compiler must take it that the factor is another one,
+            // and multiply again.
             unsafe { asm!("/* {} */", inout(ymm_reg) a, options(pure, nomem, nostack, preserves_flags)) };
             *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), ones));
         }

@@ -8,8 +8,9 @@ use super::work::Work;
 use crate::error::Error;
 use crate::process::{output, words};
 
-/// Runs what its arguments say and prints, as the last line, seconds and KiB: how long it took and the most memory that it had.
-/// Python, because that is where the system's count for a single child can be asked for without more packages.
+/// Runs what its arguments say and prints, as the last line, seconds and KiB: how long it took and the most
+/// memory that it had. Python, because that is where the system's count for a single child can be asked for
+/// without more packages.
 const WATCH: &str = "\
 import os, sys, time
 start = time.perf_counter()
