@@ -32,8 +32,11 @@ fn a_device_with_the_kernels_of_the_cpu_passes_without_any_difference() {
         assert_eq!(report.failure(), None, "{name}");
         assert!(report.skipped.is_empty(), "{name}: {:?}", report.skipped);
         assert!(report.ops.iter().all(|op| op.difference == Difference::default()), "{:?}", report.ops);
-        assert_eq!((report.logits.n_steps, report.logits.n_same_token), (4, 4));
-        assert_eq!(report.logits.difference, Difference::default());
+        assert_eq!(report.logits.n_steps, 4);
+        // As a whole the device runs as for a user, with eight bits of activations where weights are quantised; the
+        // reference keeps sixteen.
+        let is_exact = report.logits.difference == Difference::default();
+        assert_eq!(is_exact, !name.contains("-q"), "{name}: {:?}", report.logits);
     }
 }
 

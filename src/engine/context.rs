@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::step::{Step, graph_type, sequences};
 use super::{Batch, BatchToken, Engine, EngineError, Logits, OpTime, logits, memory};
 use crate::graph::{
-    AssignQuery, Backend, BackendId, BackendSet, CParams, Executable, GraphCache, GraphError, GraphParams,
-    GraphType, KvFormat, Observer, OpKind, PAGE_TOKENS, WorkCounts,
+    ActivationPrecision, AssignQuery, Backend, BackendId, BackendSet, CParams, Executable, GraphCache,
+    GraphError, GraphParams, GraphType, KvFormat, Node, Observer, Op, OpKind, PAGE_TOKENS, WorkCounts,
 };
 use crate::kv::KvPages;
 
@@ -51,6 +51,8 @@ pub struct Context {
     n_batch: usize,
     kv: KvPages,
     backends: BackendSet,
+    /// Products keep sixteen bits of their activations.
+    is_precise: bool,
     cache: GraphCache,
     step: Step,
     /// `[n_vocab, n_rows] f32` of the last batch.
@@ -88,6 +90,7 @@ impl Context {
             cache: GraphCache::default(),
             step: Step::default(),
             logits: Vec::new(),
+            is_precise: false,
             warnings: length_warning(n_ctx, hparams.n_ctx_train).into_iter().collect(),
             observer: Box::new(()),
             device_times: None,
@@ -144,6 +147,12 @@ impl Context {
         self.cache.clear();
     }
 
+    /// Makes every product keep sixteen bits of its activations from now on, whatever is fastest.
+    pub(super) fn with_precise_products(&mut self) {
+        self.is_precise = true;
+        self.cache.clear();
+    }
+
     /// Watches every step of [`Context::decode`] from now on.
     pub fn set_observer(&mut self, observer: Box<dyn Observer + Send>) {
         self.observer = observer;
@@ -176,8 +185,8 @@ impl Context {
 
     /// The graph of `params`, ready to run: cached, or built now.
     pub fn executable(&mut self, params: &GraphParams) -> Result<&mut Executable, EngineError> {
-        let Context { engine, backends, cache, .. } = self;
-        Ok(executable(engine, backends, cache, params)?.0)
+        let Context { engine, backends, cache, is_precise, .. } = self;
+        Ok(executable(engine, backends, cache, params, *is_precise)?.0)
     }
 
     /// Graphs built so far.
@@ -243,8 +252,8 @@ impl Context {
         }
         filled?;
         let params = self.params(tokens.len(), self.step.n_out(), graph_type(tokens));
-        let Context { engine, backends, cache, step, logits, .. } = self;
-        let (executable, is_new) = executable(engine, backends, cache, &params)?;
+        let Context { engine, backends, cache, step, logits, is_precise, .. } = self;
+        let (executable, is_new) = executable(engine, backends, cache, &params, *is_precise)?;
         if is_new {
             observer.graph_built(executable);
         }
@@ -296,15 +305,27 @@ fn executable<'c>(
     backends: &mut BackendSet,
     cache: &'c mut GraphCache,
     params: &GraphParams,
+    is_precise: bool,
 ) -> Result<(&'c mut Executable, bool), EngineError> {
     let (model, policy) = (engine.model(), engine.policy());
     let mut is_new = false;
     let build = |set: &BackendSet| {
         is_new = true;
-        model.build(params, &AssignQuery { set, policy })
+        let mut graph = model.build(params, &AssignQuery { set, policy });
+        if let (true, Ok(graph)) = (is_precise, &mut graph) {
+            graph.nodes.iter_mut().for_each(keep_activations);
+        }
+        graph
     };
     let executable = cache.get_or_build(params, backends, policy, build)?;
     Ok((executable, is_new))
+}
+
+/// Has a product keep what an integer kernel can of its activations.
+fn keep_activations(node: &mut Node) {
+    if let Op::MatMul(op) = &mut node.op {
+        op.activations = ActivationPrecision::Bits16;
+    }
 }
 
 /// Beyond the trained length, in whole pages, positions mean nothing to the model.

@@ -12,19 +12,18 @@
 //!   products and a sum.
 //! - *Products with float weights*: sums of a few thousand terms in another order; where terms cancel, an
 //!   error in proportion to the terms is a larger one in proportion to the sum.
-//! - *Products with block-quantised weights*: the reference may keep 8 bits of its activations per block of
-//!   32, a device may keep all. A step is a 127th of the block's largest value, so an element's error has a
-//!   deviation of a 440th of that value, which is at most 5.7 and usually 2.2 times the block's own
-//!   deviation: 0.5 % to 1.3 %. The largest error of many rows against the largest value of a row is a little
-//!   more than that, and a few times more where a row's terms cancel. With 16 bits the step is 256 times
-//!   smaller, and the rest is as for floats.
+//! - *Products with block-quantised weights*: the reference keeps 16 bits of its activations per block of 32, a
+//!   device may keep all. A step is a 32 512th of the block's largest value, so an element's error has a
+//!   deviation of 9e-6 of that value, which is at most 5.7 and usually 2.2 times the block's own deviation. The
+//!   largest error of many rows against the largest value of a row is a little more than that, and a few times
+//!   more where a row's terms cancel, as with float weights.
 //! - *Attention*: scores of a few tens that are off by some 1e-6 of themselves, through an exponential. Keys
 //!   and values that a device rounds to f16 in another direction are off by one unit in the last place,
 //!   9.8e-4 at worst.
 //! - *Logits* of the whole model: every block adds to the error what it makes itself, with deviations that
 //!   add up as squares, and all blocks' results are added to the same stream.
 
-use crate::graph::{ActivationPrecision, KvFormat, Node, Op, OpKind};
+use crate::graph::{KvFormat, Node, Op, OpKind};
 use crate::models::Weights;
 
 /// Nodes that are held to the same tolerance.
@@ -32,7 +31,7 @@ use crate::models::Weights;
 pub struct NodeClass {
     /// Their op.
     pub op: OpKind,
-    /// What distinguishes them within the op, such as `Q4_K 8 bits`; may be empty.
+    /// What distinguishes them within the op, such as `Q4_K`; may be empty.
     pub variant: String,
     /// The largest relative difference allowed.
     pub tolerance: f32,
@@ -42,17 +41,11 @@ impl NodeClass {
     /// The class of `node` in a context with keys and values in `kv_format`.
     pub(super) fn of(node: &Node, kv_format: KvFormat) -> NodeClass {
         let weight = node.meta.weights.first();
-        let precision = match &node.op {
-            Op::MatMul(op) => Some(op.activations),
-            Op::MatMulAdd(op) => Some(op.activations),
-            _ => None,
-        };
         let (variant, tolerance) = match (&node.op, weight) {
-            (_, Some(weight)) if weight.dtype.is_quantised() && precision.is_some() => match precision {
-                Some(ActivationPrecision::Bits16) => (format!("{} 16 bits", weight.dtype), 1e-3),
-                _ => (format!("{} 8 bits", weight.dtype), 6e-2),
-            },
-            (Op::MatMul(_) | Op::MatMulAdd(_), Some(weight)) => (weight.dtype.to_string(), 1e-4),
+            (Op::MatMul(_) | Op::MatMulAdd(_), Some(weight)) => {
+                let tolerance = if weight.dtype.is_quantised() { 1e-3 } else { 1e-4 };
+                (weight.dtype.to_string(), tolerance)
+            }
             (Op::GetRows(_), Some(weight)) => (weight.dtype.to_string(), 1e-6),
             (Op::GetRows(_), None) => ("of a result".to_string(), 0.0),
             (Op::Attn(_) | Op::KvcacheStore(_), _) => (kv_format.dtype().to_string(), attention(kv_format)),
