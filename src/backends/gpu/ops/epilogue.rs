@@ -4,7 +4,7 @@ use super::kvcache_store::unit_elems;
 use super::rope::{self, interleaved, rotations};
 use super::{
     BackendError, Binding, Bound, Dispatch, GRID, HALVES, Launch, Op, PipelineKey, Q8_0 as BLOCKS, RMS,
-    ROTATION, Shader, read, write,
+    ROTATION, SUM, Shader, read, write,
 };
 use crate::graph::{KvFormat, KvcacheStore, RoPE};
 use crate::tensor::DType;
@@ -42,11 +42,12 @@ const fn shader(name: &'static str, snippets: &'static [&'static str]) -> Shader
     Shader { name, source: SOURCE, snippets, constants: CONSTANTS, bindings: BINDINGS, params: &["n_cells"] }
 }
 
-pub(in crate::backends::gpu) static F32: Shader = shader("epilogue_f32", &[GRID, RMS, ROTATION, F32_UNITS]);
+pub(in crate::backends::gpu) static F32: Shader =
+    shader("epilogue_f32", &[GRID, RMS, SUM, ROTATION, F32_UNITS]);
 pub(in crate::backends::gpu) static F16: Shader =
-    shader("epilogue_f16", &[GRID, RMS, ROTATION, HALVES, F16_UNITS]);
+    shader("epilogue_f16", &[GRID, RMS, SUM, ROTATION, HALVES, F16_UNITS]);
 pub(in crate::backends::gpu) static Q8_0: Shader =
-    shader("epilogue_q8_0", &[GRID, RMS, ROTATION, HALVES, BLOCKS, Q8_0_UNITS]);
+    shader("epilogue_q8_0", &[GRID, RMS, SUM, ROTATION, HALVES, BLOCKS, Q8_0_UNITS]);
 
 /// Invocations of a workgroup, each of which stores one unit of V.
 const WORKGROUP: usize = 128;

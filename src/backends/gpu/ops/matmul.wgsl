@@ -6,23 +6,6 @@
 var<workgroup> w_tile: array<vec4<f32>, 512>;
 var<workgroup> x_tile: array<vec4<f32>, 512>;
 
-fn x4(col: u32, i: u32) -> vec4<f32> {
-    let at = p.x_at + col * N_IN + i;
-    var y = vec4<f32>(0.0);
-    if (ALIGNED == 1u) {
-        if (i < N_IN) {
-            y = x[at >> 2u];
-        }
-        return y;
-    }
-    for (var j = 0u; j < 4u; j++) {
-        if (i + j < N_IN) {
-            y[j] = x[(at + j) >> 2u][(at + j) & 3u];
-        }
-    }
-    return y;
-}
-
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let row0 = flat(wg) * 64u;

@@ -25,6 +25,8 @@ use crate::graph::{BackendError, Op};
 const GRID: &str = include_str!("../wgsl/grid.wgsl");
 const ACTIVATION: &str = include_str!("../wgsl/activation.wgsl");
 const RMS: &str = include_str!("../wgsl/rms.wgsl");
+/// What `RMS` adds up with.
+const SUM: &str = include_str!("../wgsl/sum.wgsl");
 const HALVES: &str = include_str!("../wgsl/halves.wgsl");
 const Q8_0: &str = include_str!("../wgsl/q8_0.wgsl");
 const ROTATION: &str = include_str!("../wgsl/rotation.wgsl");

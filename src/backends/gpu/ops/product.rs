@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    ACTIVATION, BackendError, Binding, Bound, Dispatch, GRID, Launch, PipelineKey, RMS, Shader, read, write,
+    ACTIVATION, BackendError, Binding, Bound, Dispatch, GRID, Launch, PipelineKey, RMS, SUM, Shader, read,
+    write,
 };
 use crate::backends::gpu::device::Gpu;
 use crate::backends::gpu::weights::Resident;
@@ -20,7 +21,7 @@ const TILE: usize = 64;
 pub(in crate::backends::gpu) static FEW: Shader = Shader {
     name: "matvec",
     source: include_str!("matvec.wgsl"),
-    snippets: &[GRID, ACTIVATION, RMS],
+    snippets: &[GRID, ACTIVATIONS, ACTIVATION, RMS, SUM],
     constants: FEW_CONSTANTS,
     bindings: BINDINGS,
     params: PARAMS,
@@ -29,11 +30,13 @@ pub(in crate::backends::gpu) static FEW: Shader = Shader {
 pub(in crate::backends::gpu) static MANY: Shader = Shader {
     name: "matmul",
     source: include_str!("matmul.wgsl"),
-    snippets: &[GRID],
+    snippets: &[GRID, ACTIVATIONS],
     constants: CONSTANTS,
     bindings: BINDINGS,
     params: PARAMS,
 };
+
+const ACTIVATIONS: &str = include_str!("../wgsl/activations.wgsl");
 
 const CONSTANTS: &[&str] = &["N_IN: u32", "ROW_BYTES: u32", "ALIGNED: u32", "BIAS: u32", "ADD: u32"];
 

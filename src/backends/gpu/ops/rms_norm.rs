@@ -1,11 +1,11 @@
 //! RmsNorm and QkNorm: the norm of rows or of heads.
 
-use super::{BackendError, Dispatch, GRID, Launch, PipelineKey, RMS, Shader, read, write};
+use super::{BackendError, Dispatch, GRID, Launch, PipelineKey, RMS, SUM, Shader, read, write};
 
 pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "rms_norm",
     source: include_str!("rms_norm.wgsl"),
-    snippets: &[GRID, RMS],
+    snippets: &[GRID, RMS, SUM],
     constants: &["ROW_ELEMS: u32", "EPS: f32"],
     bindings: &[read("x", "f32"), read("norm", "f32"), write("out", "f32")],
     params: &["n_rows"],

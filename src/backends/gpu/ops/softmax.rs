@@ -1,11 +1,11 @@
 //! Softmax over rows.
 
-use super::{BackendError, Dispatch, GRID, Launch, PipelineKey, Shader, read, write};
+use super::{BackendError, Dispatch, GRID, Launch, PipelineKey, SUM, Shader, read, write};
 
 pub(in crate::backends::gpu) static SHADER: Shader = Shader {
     name: "softmax",
     source: include_str!("softmax.wgsl"),
-    snippets: &[GRID],
+    snippets: &[GRID, SUM],
     constants: &["SCALE: f32"],
     bindings: &[read("x", "f32"), write("out", "f32")],
     params: &["n_rows", "row_elems"],

@@ -15,20 +15,6 @@ fn greatest(value: f32, local: u32) -> f32 {
     return result;
 }
 
-fn total(value: f32, local: u32) -> f32 {
-    scratch[local] = value;
-    workgroupBarrier();
-    for (var step = 64u; step > 0u; step >>= 1u) {
-        if (local < step) {
-            scratch[local] += scratch[local + step];
-        }
-        workgroupBarrier();
-    }
-    let result = scratch[0];
-    workgroupBarrier();
-    return result;
-}
-
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let row = flat(wg);
@@ -45,7 +31,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     for (var i = local; i < p.row_elems; i += 128u) {
         sum += exp(x_load(first + i) * SCALE - largest);
     }
-    sum = total(sum, local);
+    sum = sum_of_workgroup(sum, local);
     for (var i = local; i < p.row_elems; i += 128u) {
         out[p.out_at + first + i] = exp(x_load(first + i) * SCALE - largest) / sum;
     }
